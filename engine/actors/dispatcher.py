@@ -1,0 +1,235 @@
+"""The group writer: issue actors hand their dispatch to it, it commits many at once.
+
+At most as many groups run as the lane has connections, each in a task that lives while there is
+work. What waits meanwhile makes up the next group, so a single issue waits for nothing. A group
+never waits for a lock: an issue that it could not have is worked alone at once, waiting in lock
+order for a short time (W-077), else a busy issue would starve. An error of a group has no name:
+the group is halved until the rule is found; it gets `last_error` and stays out of groups for
+1, 2, 4 .. 60 s, so that it cannot turn every group into groups of one (architecture 4).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import attrs
+import structlog
+import trio
+
+from engine import limits
+from engine.actors.runtime import Runtime
+from engine.errors import WakefulError
+from engine.service.dispatch import Dispatched, dispatch_alone, dispatch_group, record_error
+from engine.storage.database import CommitUnknown, Database, Lane, Session
+from engine.work import WorkKind
+
+_log = structlog.get_logger(__name__)
+_PASSING: Final = ("contention", "budget_exceeded", "commit_unknown")
+_AWAY: Final = ("database_unavailable", "overloaded")
+
+_Load = Callable[[Session, Dispatched], Awaitable[None]]
+After = Callable[[Sequence[UUID], Dispatched], None]
+
+
+@attrs.define(eq=False)
+class _Wanted:
+    """One issue that its actor waits for; `is_missed` when somebody else held it."""
+
+    issue_id: UUID
+    done: trio.Event = attrs.field(factory=trio.Event)
+    is_missed: bool = False
+
+
+@attrs.frozen
+class _Bar:
+    """How long a failing rule stays out of groups, and until when by Trio's clock."""
+
+    seconds: float
+    until: float
+
+
+@attrs.define(kw_only=True)
+class DispatchStatistics:
+    """What the writer has done since it was made."""
+
+    transactions: int = 0
+    started: int = 0
+    alone: int = 0
+    contention: int = 0
+    failed_rules: int = 0
+    left_to_sweep: int = 0
+
+
+class _Failed(Exception):  # noqa: N818 - carries an error to the halving below, never leaves
+    """A transaction of dispatch failed after it had loaded these rules."""
+
+    def __init__(self, error: WakefulError, rules: list[UUID]) -> None:
+        super().__init__(error.code)
+        self.error = error
+        self.rules = rules
+
+
+class Dispatcher:
+    """Dispatches issues in groups; see the module."""
+
+    def __init__(
+        self,
+        database: Database,
+        runtime: Runtime,
+        after: After,
+        *,
+        workers: int = limits.DISPATCH_CONNECTIONS,
+    ) -> None:
+        """`after` gets what each commit brought about: the opened issues, and the rest."""
+        self._database = database
+        self._runtime = runtime
+        self._after = after
+        self._workers = workers
+        self._working = 0
+        self._waiting: deque[_Wanted] = deque()
+        self._bars: dict[UUID, _Bar] = {}
+        self._jitter = random.Random()  # noqa: S311 - spreads retries, hides nothing
+        self.statistics = DispatchStatistics()
+
+    async def dispatch(self, issue_id: UUID) -> None:
+        """Dispatch what an issue has to dispatch, and return when it was tried.
+
+        An error is the rule's, not the caller's: it is stored, logged and counted. Inputs that
+        could not be dispatched stay free; the sweep finds them.
+        """
+        wanted = _Wanted(issue_id)
+        self._waiting.append(wanted)
+        if self._working < self._workers:
+            self._working += 1
+            self._runtime.spawn(self._work, kind=WorkKind.DISPATCH, name="dispatch")
+        await wanted.done.wait()
+        if wanted.is_missed:
+            await self._alone(issue_id)
+
+    async def _work(self) -> None:
+        """Work group after group until nothing waits."""
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), limits.GROUP_RULES_MAX)
+                group = [self._waiting.popleft() for _ in range(count)]
+                missed: set[UUID] = set()
+                try:
+                    missed = await self._group(list({each.issue_id: None for each in group}))
+                finally:
+                    for each in group:
+                        each.is_missed = each.issue_id in missed
+                        each.done.set()
+        finally:
+            self._working -= 1
+
+    async def _group(self, issue_ids: list[UUID]) -> set[UUID]:
+        """Dispatch a group and return the issues that it could not have."""
+        try:
+            return await self._commit(partial(dispatch_group, issue_ids=issue_ids))
+        except _Failed as failed:
+            if failed.error.code in _AWAY:
+                self.statistics.left_to_sweep += len(issue_ids)
+                return set()
+            if failed.error.code in _PASSING:
+                return set(issue_ids)
+            if len(issue_ids) == 1:
+                return await self._find_rule(issue_ids[0], failed)
+        half = len(issue_ids) // 2
+        return await self._group(issue_ids[:half]) | await self._group(issue_ids[half:])
+
+    async def _find_rule(self, issue_id: UUID, failed: _Failed) -> set[UUID]:
+        """Dispatch each rule of a failing issue by itself, and bar the one that fails."""
+        if len(failed.rules) <= 1:
+            for rule_id in failed.rules:
+                await self._fail(rule_id, str(failed.error))
+            return set()
+        missed: set[UUID] = set()
+        for rule_id in failed.rules:
+            others = [each for each in failed.rules if each != rule_id]
+            try:
+                missed |= await self._commit(
+                    partial(dispatch_group, issue_ids=[issue_id]), barred=others
+                )
+            except _Failed as again:
+                if again.error.code in _PASSING:
+                    missed.add(issue_id)
+                else:
+                    await self._fail(rule_id, str(again.error))
+        return missed
+
+    async def _alone(self, issue_id: UUID) -> None:
+        """Work one issue, waiting for its locks; retry within a second, then leave it (W-071)."""
+        for attempt in range(1 + limits.CONTENTION_RETRIES_MAX):
+            if attempt:
+                await trio.sleep(self._jitter.uniform(0.5, 1.0) * limits.CONTENTION_PAUSE_SECONDS)
+            self.statistics.alone += 1
+            try:
+                missed = await self._commit(
+                    partial(dispatch_alone, issue_id=issue_id),
+                    lock_timeout_ms=limits.DISPATCH_LOCK_MS_MAX,
+                )
+            except _Failed as failed:
+                if failed.error.code not in _PASSING:
+                    if failed.error.code not in _AWAY:
+                        await self._find_rule(issue_id, failed)
+                    return
+                missed = {issue_id}
+            if not missed:
+                return
+            self.statistics.contention += 1
+        self.statistics.left_to_sweep += 1
+        _log.info("dispatch.contention", issue_id=str(issue_id))
+
+    async def _commit(
+        self, load: _Load, *, barred: Sequence[UUID] = (), lock_timeout_ms: int | None = None
+    ) -> set[UUID]:
+        """Run one transaction of dispatch, follow it up, and return the issues it missed."""
+        done = Dispatched()
+
+        async def unit(session: Session) -> Dispatched:
+            nonlocal done
+            done = Dispatched()
+            await load(session, done, barred=[*self._barred(), *barred])  # type: ignore[call-arg] # a partial, its last argument is still open
+            return done
+
+        self.statistics.transactions += 1
+        try:
+            committed = await self._database.write(
+                Lane.DISPATCH, unit, lock_timeout_ms=lock_timeout_ms
+            )
+        except CommitUnknown as error:
+            self._after(error.opened, done)  # it may have happened: hints are harmless
+            raise _Failed(error, done.rules) from error
+        except WakefulError as error:
+            raise _Failed(error, done.rules) from error
+        self.statistics.started += done.started
+        for rule_id in done.rules:
+            if rule_id not in done.failures:
+                self._bars.pop(rule_id, None)
+        for rule_id, text in done.failures.items():
+            await self._fail(rule_id, text)
+        self._after(committed.opened, done)
+        return done.missed
+
+    def _barred(self) -> list[UUID]:
+        now = trio.current_time()
+        return [rule_id for rule_id, bar in self._bars.items() if bar.until > now]
+
+    async def _fail(self, rule_id: UUID, text: str) -> None:
+        """Bar a rule for twice as long as before and store why (W-076)."""
+        before = self._bars.get(rule_id)
+        seconds = 1.0 if before is None else min(2 * before.seconds, limits.BARRED_SECONDS_MAX)
+        self._bars[rule_id] = _Bar(seconds, trio.current_time() + seconds)
+        self.statistics.failed_rules += 1
+        _log.warning("dispatch.rule_failed", rule_id=str(rule_id), barred_seconds=seconds)
+        try:
+            await self._database.write(
+                Lane.BACKGROUND, partial(record_error, rule_id=rule_id, text=text)
+            )
+        except WakefulError as error:
+            _log.warning("dispatch.error_not_stored", rule_id=str(rule_id), code=error.code)

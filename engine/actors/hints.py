@@ -1,0 +1,74 @@
+"""Hints in this process: which issues to look at, when to tick, which claims to wake.
+
+Losing one is harmless, the sweep finds what is left. An issue that was hinted and not taken up yet
+is not hinted again, so that a burst of facts costs one message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+
+from engine.actors.alarm import Alarm
+from engine.actors.issue import IssueActor
+from engine.actors.messages import Look
+from engine.actors.runtime import Runtime
+from engine.errors import WakefulError
+from engine.service.dispatch import Dispatched
+from engine.service.registry import Work
+
+_log = structlog.get_logger(__name__)
+
+
+class Hints:
+    """Spreads what commits brought about; see the module."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        alarm: Alarm,
+        wake: Callable[[Iterable[UUID]], None],
+    ) -> None:
+        """`wake` wakes the waiting claims of runtimes."""
+        self._runtime = runtime
+        self._alarm = alarm
+        self._wake = wake
+        self._hinted: set[UUID] = set()
+        self.refused = 0
+
+    def look_at(self, issue_ids: Iterable[UUID]) -> None:
+        """Tell the actors of these issues to look, except those that will anyway."""
+        for issue_id in issue_ids:
+            if issue_id in self._hinted:
+                continue
+            try:
+                self._runtime.ref(IssueActor, issue_id).tell(Look())
+            except WakefulError as error:
+                self.refused += 1
+                _log.info("hint.refused", issue_id=str(issue_id), code=error.code)
+            else:
+                self._hinted.add(issue_id)
+
+    def taken(self, issue_id: UUID) -> None:
+        """An actor takes a hint up: facts that come from now on need a new one."""
+        self._hinted.discard(issue_id)
+
+    def after_dispatch(self, opened: Iterable[UUID], done: Dispatched) -> None:
+        """Follow up a committed dispatch."""
+        self._spread([*opened, *done.again], done.due, done.runtimes)
+
+    def after_use_case(self, opened: Iterable[UUID], work: Work) -> None:
+        """Follow up a committed use case."""
+        self._spread([*opened, *work.issues], work.due, work.runtimes)
+
+    def _spread(
+        self, issues: Iterable[UUID], due: Iterable[datetime], runtimes: Iterable[UUID]
+    ) -> None:
+        self._alarm.stir()
+        self.look_at(issues)
+        for at in due:
+            self._alarm.arm(at)
+        self._wake(runtimes)

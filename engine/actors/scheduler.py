@@ -1,0 +1,83 @@
+"""Fans timers out and finds what lost hints left behind. Both only look; dispatch decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from engine import limits
+from engine.actors.alarm import Alarm
+from engine.actors.messages import Sweep, Tick
+from engine.actors.runtime import TrioActor
+from engine.clock import DatabaseClock
+from engine.errors import WakefulError
+from engine.storage.database import Database, Lane, Session
+from engine.storage.dispatch import sql
+
+_log = structlog.get_logger(__name__)
+_LookAt = Callable[[list[UUID]], None]
+
+
+class SchedulerActor(TrioActor):
+    """On `Tick` hints the issues whose timers have come and sets the alarm to the next one."""
+
+    def __init__(
+        self, database: Database, clock: DatabaseClock, alarm: Alarm, look_at: _LookAt
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._clock = clock
+        self._alarm = alarm
+        self._look_at = look_at
+
+    async def on_receive(self, message: Any) -> None:
+        """Handle `Tick`."""
+        assert isinstance(message, Tick), message
+
+        async def look(session: Session) -> tuple[list[UUID], datetime, datetime | None]:
+            rows = await session.fetch(sql.due_issues, limits.DUE_ISSUES_MAX)
+            ahead = await session.fetchrow(sql.next_due)
+            assert ahead is not None
+            return [row["issue_id"] for row in rows], ahead["now"], ahead["due"]
+
+        try:
+            issue_ids, now, due = await self._database.read(Lane.BACKGROUND, look)
+        except WakefulError as error:
+            _log.warning("scheduler.failed", code=error.code)
+            return  # the sweep or the reconnected listener ticks again
+        self._clock.learn(now)
+        self._alarm.rearm(due)
+        if issue_ids:
+            self._alarm.stir()
+        self._look_at(issue_ids)
+
+
+class JanitorActor(TrioActor):
+    """On `Sweep` hints every issue that has something to do, longest untouched first (W-075)."""
+
+    def __init__(self, database: Database, alarm: Alarm, look_at: _LookAt) -> None:
+        super().__init__()
+        self._database = database
+        self._alarm = alarm
+        self._look_at = look_at
+
+    async def on_receive(self, message: Any) -> None:
+        """Handle `Sweep`."""
+        assert isinstance(message, Sweep), message
+
+        async def sweep(session: Session) -> list[UUID]:
+            rows = await session.fetch(sql.sweep, limits.SWEEP_RULES_MAX)
+            return [row["issue_id"] for row in rows]
+
+        try:
+            committed = await self._database.write(Lane.BACKGROUND, sweep)
+        except WakefulError as error:
+            _log.warning("sweep.failed", code=error.code)
+            return
+        if committed.result:
+            self._alarm.stir()  # pending inputs keep the sweep going (W-074)
+        self._look_at(committed.result)

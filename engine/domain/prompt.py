@@ -1,0 +1,88 @@
+"""The prompt that a daemon hands to an agent: why it runs, its note, and the commands it needs.
+
+A prompt names things by id and quotes nobody: of other people's text it holds only the note that
+it was given (W-091).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+MARKER: Final = "[WAKEUP]"
+
+
+@attrs.frozen(kw_only=True)
+class PromptFacts:
+    """What the prompt of one run is made of.
+
+    `wakeup_id` names the rule of a wakeup run. `trigger_comment_id` is the delivery thread of a
+    wakeup run, else the comment that asked for the run, and `thread_id` its root comment.
+    `is_by_hand` tells a run that a person queued from an assignment. `note` is the handoff note.
+    """
+
+    issue_id: UUID
+    issue_identifier: str
+    wakeup_id: UUID | None = None
+    trigger_comment_id: UUID | None = None
+    thread_id: UUID | None = None
+    is_by_hand: bool = False
+    note: str = ""
+
+
+def render_prompt(facts: PromptFacts) -> str:
+    """Return the whole prompt: blocks parted by an empty line, in the order of W-091.
+
+    A wakeup run gets the wakeup prompt even when it has a delivery thread.
+    """
+    blocks = [
+        _introduction(facts),
+        f"Issue: {facts.issue_identifier} ({facts.issue_id})",
+        *_occasion(facts),
+        f"Read the issue and its comments before you act:\n  wakeful issue show {facts.issue_id}",
+    ]
+    if facts.wakeup_id is not None:
+        blocks.append(
+            "Look at this wakeup, and switch it off when it has served its purpose:\n"
+            f"  wakeful issue wakeup get {facts.issue_id} {facts.wakeup_id}\n"
+            f"  wakeful issue wakeup disable {facts.issue_id} {facts.wakeup_id}"
+        )
+    blocks.append(_reply(facts))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _introduction(facts: PromptFacts) -> str:
+    if facts.wakeup_id is not None:
+        cause = "A wakeup that was left on this issue has fired, and you are run once more."
+    elif facts.trigger_comment_id is not None:
+        cause = "A comment asks for you."
+    elif facts.is_by_hand:
+        cause = "Somebody started this run by hand."
+    else:
+        cause = "This issue was assigned to you."
+    return f"You are an agent working on one issue. {cause}"
+
+
+def _occasion(facts: PromptFacts) -> list[str]:
+    """Return what the run is about beyond the issue: the note, or the comment by its id."""
+    if facts.wakeup_id is not None:
+        return [f"{MARKER}\n{facts.note}"]
+    blocks = []
+    if facts.trigger_comment_id is not None:
+        thread = facts.thread_id or facts.trigger_comment_id
+        blocks.append(f"Comment: {facts.trigger_comment_id}, in the thread of {thread}")
+    if facts.note:
+        blocks.append(f"Note:\n{facts.note}")
+    return blocks
+
+
+def _reply(facts: PromptFacts) -> str:
+    """Return the command that answers, in the thread if there is one (W-019)."""
+    if facts.trigger_comment_id is None:
+        return f"Report on the issue:\n  wakeful issue comment {facts.issue_id}"
+    return (
+        "Reply in the thread:\n"
+        f"  wakeful issue comment {facts.issue_id} --parent {facts.trigger_comment_id}"
+    )

@@ -1,0 +1,134 @@
+"""Every bound in one place, each with its reason. Units are in the names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- Rules: what a person or an agent may store (wakeups.md sections 1 and 2) ------------------
+INSTRUCTION_BYTES_MAX: Final = 12_000  # W-002
+AFTER_SECONDS_MIN: Final = 1  # W-005
+INTERVAL_SECONDS_MIN: Final = 60  # W-005: nothing repeats faster than a minute
+SCHEDULE_SECONDS_MAX: Final = 31_536_000  # W-005: one year
+CRON_EXPRESSION_CHARS_MAX: Final = 120  # longer expressions only cost parse time
+CRON_HORIZON_YEARS: Final = 10  # W-006: no occurrence within it is an error
+EVENT_TYPES_MAX: Final = 25  # W-036: the whole catalogue
+
+# --- Bodies in bytes (W-011, api.md) -----------------------------------------------------------
+BODY_BYTES_MAX: Final = 1_048_576  # refused before any route runs
+BODY_RULE_BYTES_MAX: Final = 32_768
+BODY_ENABLE_BYTES_MAX: Final = 1_024
+JSON_DEPTH_MAX: Final = 64  # far above any real body, far below the recursion limit
+
+# --- Runs (wakeups.md section 8) ---------------------------------------------------------------
+NOTE_BYTES_MAX: Final = 40_000  # W-089
+EVIDENCE_BYTES_MAX: Final = 65_536  # W-085: an offline night must not slow dispatch down
+REFERENCE_BYTES_MAX: Final = 256  # W-089: one value of a fact reduced to references
+SUMMARY_CHARS_MAX: Final = 160  # W-095
+ACTORS_MAX: Final = 32  # W-065: distinct actors and source runs kept per receipt
+RECEIPTS_PER_DISPATCH_MAX: Final = 100  # W-066
+LAST_ERROR_CHARS_MAX: Final = 500  # W-253
+CHAIN_MAX: Final = 32  # W-146
+PREPARE_LEASE_SECONDS: Final = 45  # W-105
+CLAIM_RECOVERY_SECONDS: Final = 90  # W-100, W-105
+RUNTIME_OFFLINE_SECONDS: Final = 150  # W-097
+HEARTBEAT_WRITE_SECONDS: Final = 60  # api.md: kept in memory, written at most once a minute
+RUN_TOKEN_SECONDS: Final = 86_400  # W-192
+CLAIM_TASKS_MAX: Final = 100
+CLAIM_WAIT_SECONDS_MAX: Final = 30  # W-103
+
+# --- Dispatch (wakeups.md section 6, architecture 4) -------------------------------------------
+GROUP_RULES_MAX: Final = 32  # larger groups hold locks too long for writers
+DISPATCH_MS_MAX: Final = 2_000  # W-077: statement budget of one dispatch
+DISPATCH_LOCK_MS_MAX: Final = 50  # W-077: how long the single retry waits for a lock
+CONTENTION_RETRIES_MAX: Final = 3  # W-071
+CONTENTION_PAUSE_SECONDS: Final = 0.3  # with jitter: three retries end within a second
+BARRED_SECONDS_MAX: Final = 60  # a failing rule stays out of groups for 1, 2, 4 .. 60 s
+SWEEP_SECONDS: Final = 30  # W-072
+SWEEP_RULES_MAX: Final = 100  # W-075
+CLOCK_CHECK_SECONDS: Final = 5  # how soon a suspended machine or a set clock is noticed
+DUE_ISSUES_MAX: Final = 1_000  # timers fanned out per look
+
+# --- Actors ------------------------------------------------------------------------------------
+INBOX_MAX: Final = 1_024  # a full inbox is an overload signal, not a queue to grow
+RESIDENT_ACTORS_MAX: Final = 100_000  # least recently used idle actors leave above it
+RESTARTS_MAX: Final = 5  # supervised restarts of one actor in RESTART_WINDOW_SECONDS
+RESTART_WINDOW_SECONDS: Final = 60
+RESTART_BACKOFF_SECONDS_MIN: Final = 0.1  # doubles: 3.1 s pass over the five restarts
+MESSAGES_PER_TURN: Final = 64  # then other tasks get the loop, also under synchronous handlers
+WORKER_THREADS_MAX: Final = 40  # blocking calls at a time (S-069); abandoned ones keep their place
+
+# --- Lists (api.md) ----------------------------------------------------------------------------
+PAGE_DEFAULT: Final = 50
+PAGE_MAX: Final = 100
+OFFSET_MAX: Final = 1_000_000
+
+# --- Tracker texts -----------------------------------------------------------------------------
+NAME_CHARS_MAX: Final = 200
+TITLE_CHARS_MAX: Final = 500
+COMMENT_BYTES_MAX: Final = 262_144
+DESCRIPTION_BYTES_MAX: Final = 262_144
+THREAD_HOPS_MAX: Final = 256  # W-045
+STOP_GRACE_SECONDS: Final = 25  # S-077
+READY_SECONDS_MAX: Final = 3  # W-258: a broken database shows within five
+
+# --- Embedded PostgreSQL and migrations ---------------------------------------------------------
+POSTGRES_START_SECONDS: Final = 600  # recovery reads about 0.25 GB of WAL a second; disks differ
+POSTGRES_STOP_SECONDS: Final = 10  # a fast stop takes 16 ms, but hangs in a re-initialising server
+POSTGRES_QUIT_SECONDS: Final = 10  # the postmaster itself kills its children after 5 s
+POSTGRES_READY_POLL_SECONDS: Final = 0.005  # postmaster.pid is the only sign of readiness
+POSTGRES_LOG_BYTES_MAX: Final = 8_388_608  # moved aside once; two such files at most
+SOCKET_PATH_BYTES_MAX: Final = 107  # sun_path of unix(7) without its final zero
+MIGRATION_LOCK_SECONDS: Final = 600  # another process may be building a large index
+MIGRATION_LOCK_POLL_SECONDS: Final = 0.1  # a waiter inside SQL blocks concurrent index builds
+
+# --- Schedules ---------------------------------------------------------------------------------
+CALENDAR_YEAR_MIN: Final = 1900  # before it, and after the next, zone arithmetic may leave what a
+CALENDAR_YEAR_MAX: Final = 9900  # datetime can hold; a cron rule has no occurrence out there
+
+# --- Gateway to the database (architecture 3; stack.md 3) --------------------------------------
+DISPATCH_CONNECTIONS: Final = 2  # one group and one retry at the same time
+CLAIM_CONNECTIONS: Final = 2  # daemons never wait behind a page of the web
+API_CONNECTIONS: Final = 3
+BACKGROUND_CONNECTIONS: Final = 1  # retention never takes part in a race
+CLAIM_MS_MAX: Final = 5_000  # statement budgets of the lanes; dispatch has DISPATCH_MS_MAX
+API_MS_MAX: Final = 10_000
+BACKGROUND_MS_MAX: Final = 30_000
+TRANSACTION_MS_MAX: Final = 45_000  # also bounds deferred triggers in COMMIT (no statement budget)
+UNIT_SECONDS_MAX: Final = 60  # a server that answers nothing at all: the connection is given up
+LANE_WAITING_MAX: Final = 10_000  # units waiting for one lane; more is refused as overload
+CONNECT_SECONDS_MAX: Final = 3  # one attempt: six round trips between continents
+RECONNECT_SECONDS_MAX: Final = 5  # a unit waits that long for a server to come back
+RECONNECT_PAUSE_SECONDS_MIN: Final = 0.05  # doubles up to the next line
+RECONNECT_PAUSE_SECONDS_MAX: Final = 1.0
+CLOSE_SECONDS_MAX: Final = 2  # a polite goodbye to a server that may be gone
+KEEPALIVE_IDLE_SECONDS: Final = 30  # W-073: 30 + 3 x 10 finds a silent break within 60 s
+KEEPALIVE_INTERVAL_SECONDS: Final = 10
+KEEPALIVE_PROBES_MAX: Final = 3
+UNACKNOWLEDGED_MS_MAX: Final = 45_000  # the same for data sent and never acknowledged
+STATEMENTS_CACHED_MAX: Final = 1_000  # prepared statements a connection; every named query fits
+HINTS_MAX: Final = 4_096  # notifications waiting for a slow consumer; more become one sweep
+
+# --- HTTP (api.md; stack.md 4) -------------------------------------------------------------------
+BODY_SECONDS_MAX: Final = 30  # a body that trickles in longer keeps the instance from sleeping
+LINGER_SECONDS_MAX: Final = 2  # how long a refused body is read on, so that its sender sees why
+LINGER_BYTES_MAX: Final = 16_777_216  # the same in bytes; closing at once would reset the answer
+KEEP_ALIVE_SECONDS: Final = 75  # longer than the pauses of a client that polls once a minute
+HEADER_CHARS_MAX: Final = 512  # credentials, workspaces and capabilities are far shorter
+QUERY_BYTES_MAX: Final = 8_192  # of a request's query string
+FIELD_CHARS_MAX: Final = 100  # of a field's name repeated in an error
+
+# --- Tracker ------------------------------------------------------------------------------------
+EMAIL_CHARS_MAX: Final = 254  # RFC 5321, a path without its brackets
+SLUG_CHARS_MAX: Final = 50  # part of addresses and headers
+ISSUE_PREFIX_CHARS_MAX: Final = 10  # stands in front of every identifier
+ISSUE_NUMBER_DIGITS_MAX: Final = 9  # any such number fits the column; more is no identifier
+INSTRUCTIONS_BYTES_MAX: Final = 65_536  # of an agent: part of every prompt
+SETTINGS_BYTES_MAX: Final = 65_536  # of a workspace
+METADATA_BYTES_MAX: Final = 65_536  # of an issue; rewritten with its row at every update
+INVOKERS_MAX: Final = 1_000  # people named by one private agent
+CONCURRENT_TASKS_MAX: Final = 1_000  # of one agent; the column's check
+STAGE_MAX: Final = 1_000  # W-132
+ISSUE_HOPS_MAX: Final = 64  # sub-issues of sub-issues: bounds the search for a circle
+SEARCH_CHARS_MAX: Final = 200  # a literal search reads every text of the workspace
+MENTIONS_MAX: Final = 32  # agents that one comment can wake
+TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without an end

@@ -1,0 +1,117 @@
+"""Dispatch: load under locks in one statement, decide in Python, apply in one statement (W-079).
+
+Consumption, run, rule and timeline commit together. A group takes what is free and waits for
+nothing; an issue that was left out is worked alone, waiting in lock order for a short time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from engine import limits
+from engine.domain.decision import Decision, Outcome, decide
+from engine.domain.records import Snapshot
+from engine.errors import WakefulError
+from engine.storage import dispatch as storage
+from engine.storage.database import Query, Record, Session
+
+_QUIET: Final = (Outcome.IDLE, Outcome.HELD)
+
+
+@attrs.define(kw_only=True)
+class Dispatched:
+    """What one transaction of dispatch did, valid once it is committed.
+
+    `missed` are issues whose rules somebody else held, `again` issues to look at once more, `due`
+    the timers that now stand, `runtimes` those with newly queued runs; `failures` are rules that
+    could not be decided, with the text for their `last_error`. `rules` are all that were loaded.
+    """
+
+    rules: list[UUID] = attrs.field(factory=list)
+    started: int = 0
+    missed: set[UUID] = attrs.field(factory=set)
+    again: set[UUID] = attrs.field(factory=set)
+    due: list[datetime] = attrs.field(factory=list)
+    runtimes: set[UUID] = attrs.field(factory=set)
+    failures: dict[UUID, str] = attrs.field(factory=dict)
+
+
+async def dispatch_group(
+    session: Session, done: Dispatched, issue_ids: Sequence[UUID], barred: Sequence[UUID]
+) -> None:
+    """Dispatch the free rules of these issues, at most `GROUP_RULES_MAX`, into `done`."""
+    await _dispatch(session, done, storage.sql.load_group, list(issue_ids), list(barred))
+
+
+async def dispatch_alone(
+    session: Session, done: Dispatched, issue_id: UUID, barred: Sequence[UUID]
+) -> None:
+    """Dispatch the rules of one issue, waiting for its locks."""
+    await _dispatch(session, done, storage.sql.load_alone, issue_id, list(barred))
+
+
+async def record_error(session: Session, rule_id: UUID, text: str) -> None:
+    """Store why a rule could not be dispatched (W-076); a locked rule keeps its old text."""
+    await session.execute(storage.sql.record_error, rule_id, text[: limits.LAST_ERROR_CHARS_MAX])
+
+
+async def _dispatch(
+    session: Session, done: Dispatched, load: Query, issues: object, barred: list[UUID]
+) -> None:
+    rows = await session.fetch(load, issues, barred, limits.GROUP_RULES_MAX)
+    effects: list[dict[str, Any]] = []
+    for row in rows:
+        if row["missed_issue_id"] is not None:
+            done.missed.add(row["missed_issue_id"])
+            continue
+        effects.extend(_decided(done, row))
+    if len(rows) >= limits.GROUP_RULES_MAX:
+        done.again.update(row["issue_id"] for row in rows if row["issue_id"] is not None)
+    if not effects:
+        return
+    settled = await session.fetch(storage.sql.apply, effects)
+    carried_out = set()
+    for row in settled:
+        carried_out.add(row["rule_id"])
+        if row["run_id"] is not None:
+            done.started += 1
+            done.runtimes.add(row["runtime_id"])
+        if row["enabled"] and row["next_fire_at"] is not None:
+            done.due.append(row["next_fire_at"])
+    # Another pending run stood in the way of the new one: nothing was consumed (W-081).
+    done.missed.update(
+        UUID(each["issue_id"]) for each in effects if UUID(each["rule_id"]) not in carried_out
+    )
+
+
+def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
+    """Return the effects on the rule of this row: none, or one element."""
+    done.rules.append(row["id"])
+    try:
+        snapshot = storage.snapshot_of(row)
+        decision = decide(snapshot, row["now"])
+    except (WakefulError, KeyError, TypeError, ValueError, AttributeError) as error:
+        # Its stored configuration or inputs cannot be read; the others of the group go on.
+        done.failures[row["id"]] = str(error) or type(error).__name__
+        return []
+    if decision.outcome in _QUIET and not _changes(snapshot, decision):
+        return []
+    return [storage.effects_of(snapshot, decision)]
+
+
+def _changes(snapshot: Snapshot, decision: Decision) -> bool:
+    """Tell whether a decision without a run still has something to write."""
+    rule = snapshot.rule
+    return bool(
+        decision.discard
+        or decision.due
+        or decision.cancel_unstarted
+        or decision.last_error != rule.last_error
+        or decision.enabled != rule.enabled
+        or decision.next_fire_at != rule.next_fire_at
+    )

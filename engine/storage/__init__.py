@@ -1,0 +1,1 @@
+"""The only SQL of the product: the gateway, named queries, the embedded server, migrations."""
