@@ -11,6 +11,7 @@ import gc
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final, Self
 from uuid import UUID
@@ -21,7 +22,7 @@ import trio
 import engine.service.all  # noqa: F401 - registers every use case
 from engine import limits
 from engine.actors.alarm import Alarm
-from engine.actors.claims import ClaimDesk
+from engine.actors.claims import ClaimDesk, Heartbeats
 from engine.actors.dispatcher import Dispatcher
 from engine.actors.executor import Executor
 from engine.actors.hints import Hints
@@ -32,7 +33,7 @@ from engine.actors.runtime import Runtime, TrioActor
 from engine.actors.scheduler import JanitorActor, SchedulerActor
 from engine.clock import DatabaseClock
 from engine.domain.commands import Command, IssueCommand, Query
-from engine.domain.commands.runs import ClaimRuns
+from engine.domain.commands.runs import ClaimRuns, Heartbeat
 from engine.domain.commands.tracker import Authenticate, Bootstrap, FindIssue, FindWorkspace
 from engine.domain.principal import NOBODY, Principal
 from engine.errors import WakefulError, invalid
@@ -44,6 +45,7 @@ from engine.work import WorkKind, WorkLedger
 
 _log = structlog.get_logger(__name__)
 _gateway: Final = queries.load("gateway")
+DATABASE: Final = "wakeful"  # its name in the embedded server
 ONLY: Final = ""  # the key of an actor of which there is one
 
 # Long-lived records are many and young garbage is plenty: fewer, larger collections (stack.md 2).
@@ -62,6 +64,7 @@ class Engine:
         self._runtime = runtime
         self._clock = DatabaseClock()
         self.desk = ClaimDesk()
+        self._heartbeats = Heartbeats()
         self._alarm = Alarm(
             self._clock,
             self._tick,
@@ -92,12 +95,19 @@ class Engine:
         Raises `WakefulError` with what an operator has to change.
         """
         ledger = WorkLedger()
-        async with AsyncExitStack() as stack:
+        async with _plain_errors(), AsyncExitStack() as stack:
             with ledger.begin(WorkKind.STARTUP, "open"):
-                dsn = settings.database_url or _start_postgres(settings, stack)
+                postgres = (
+                    _start_postgres(settings, stack) if settings.database_url is None else None
+                )
+                dsn = postgres.dsn() if postgres is not None else settings.database_url
+                assert dsn is not None
                 await stack.enter_async_context(open_loop())
-                for step in await migrate.up(dsn):
-                    _log.info("migration.applied", step=step)
+                if postgres is not None:
+                    keepers = await stack.enter_async_context(trio.open_nursery())
+                    stack.callback(keepers.cancel_scope.cancel)
+                    keepers.start_soon(postgres.keep_running, name="postgres")
+                await migrate.up(dsn)
                 database = await stack.enter_async_context(
                     Database.open(dsn, begin=_gateway.begin, flush=_gateway.flush)
                 )
@@ -127,6 +137,9 @@ class Engine:
         if isinstance(command, IssueCommand):
             issue = self._runtime.ref(IssueActor, command.issue_id)
             return await issue.ask(Execute(caller, command))
+        if isinstance(command, Heartbeat):
+            write = partial(self._executor.submit, caller)
+            return await self._heartbeats.beat(caller, command, write)
         return await self._executor.submit(caller, command)
 
     async def read(self, caller: Principal, query: Query) -> Any:
@@ -247,12 +260,27 @@ class Engine:
             _log.info("message.refused", kind=kind.__name__, code=error.code)
 
 
-def _start_postgres(settings: Settings, stack: AsyncExitStack) -> str:
-    """Start the embedded server in the data directory and return its address."""
-    postgres = Postgres(settings.data_dir / "postgres")
+def _start_postgres(settings: Settings, stack: AsyncExitStack) -> Postgres:
+    """Start the embedded server in the data directory, to be stopped with the stack."""
+    postgres = Postgres(settings.data_dir)
     postgres.start()
     stack.callback(postgres.stop)
-    return postgres.dsn()
+    postgres.create_database(DATABASE)
+    return postgres
+
+
+@asynccontextmanager
+async def _plain_errors() -> AsyncIterator[None]:
+    """Let an error out as itself, without the groups of the nurseries that it came through."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        only: BaseException = group
+        while isinstance(only, BaseExceptionGroup) and len(only.exceptions) == 1:
+            only = only.exceptions[0]
+        if only is group:
+            raise
+        raise only from only.__cause__
 
 
 async def _look_up(session: Session) -> None:

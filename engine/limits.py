@@ -132,3 +132,22 @@ ISSUE_HOPS_MAX: Final = 64  # sub-issues of sub-issues: bounds the search for a 
 SEARCH_CHARS_MAX: Final = 200  # a literal search reads every text of the workspace
 MENTIONS_MAX: Final = 32  # agents that one comment can wake
 TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without an end
+
+# --- Ordinary runs and reports of daemons (api.md, Runs) -----------------------------------------
+COALESCED_COMMENTS_MAX: Final = 100  # comments merged into one pending run; more make another run
+RUNTIMES_MAX: Final = 100  # of one daemon, and in one call
+CLAIM_CANDIDATES_MAX: Final = 1_000  # queued runs looked at per runtime: one agent's many runs
+CLAIM_ROUNDS_MAX: Final = 3  # looks of one attempt, and attempts without a pause between them
+CLAIM_SPARE_AGENTS: Final = 4  # looked at beyond max_tasks: another claim may empty the best ones
+CLAIM_PAUSE_SECONDS_MIN: Final = 0.02  # between two looks of a waiting claim
+WAITING_CLAIMS_MAX: Final = 10_000  # a waiting claim is small, but not nothing
+RUN_ERROR_CHARS_MAX: Final = 4_000  # a longer error is cut: a report is never lost for its length
+FAILURE_REASON_CHARS_MAX: Final = 64
+PROGRESS_BYTES_MAX: Final = 1_000  # one line of a page
+MESSAGE_LINES_MAX: Final = 1_000  # of a transcript in one call; bodies are bounded, too
+URL_BYTES_MAX: Final = 2_000
+
+# --- Wakeup rules, shown -------------------------------------------------------------------------
+RULES_LISTED_MAX: Final = 1_000  # of one issue: those switched on first, old history falls off
+RULE_RUNS_LISTED_MAX: Final = 10  # the latest runs of a rule
+CHANGE_LOCK_MS_MAX: Final = 1_000  # a change of a rule waits for an idle writer no longer than that

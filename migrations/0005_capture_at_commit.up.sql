@@ -3,36 +3,27 @@
 
 -- What this transaction did, until its commit. Unlogged: no row outlives its transaction. Who did
 -- it comes from the transaction's settings alone (W-049), unless a trigger knows better.
+-- `recurs` is false for a fact whose key is the same whenever it is captured.
 CREATE UNLOGGED TABLE capture_buffer (
   xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
-  seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 100),
-  leads boolean NOT NULL,
   workspace_id uuid NOT NULL,
   issue_id uuid NOT NULL,
   event_type text NOT NULL,
-  event_key text NOT NULL DEFAULT gen_random_uuid(),
-  count bigint NOT NULL DEFAULT 1,
+  event_id text NOT NULL DEFAULT gen_random_uuid(),
+  recurs boolean NOT NULL DEFAULT true,
+  coalesced_count bigint NOT NULL DEFAULT 1,
   occurred_at timestamptz NOT NULL DEFAULT wakeful_now(),
   first_occurred_at timestamptz NOT NULL DEFAULT wakeful_now(),
+  version integer NOT NULL DEFAULT 1,
   actor_type text DEFAULT wakeful_setting('wakeful.actor_type'),
   actor_id uuid DEFAULT wakeful_setting('wakeful.actor_id')::uuid,
-  source_task_id uuid DEFAULT wakeful_setting('wakeful.source_task_id')::uuid,
   agent_id uuid,
+  source_task_id uuid DEFAULT wakeful_setting('wakeful.source_task_id')::uuid,
   details jsonb NOT NULL
 ) WITH (
   autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX capture_buffer_xact_idx ON capture_buffer (xact);
-
--- Without settings an actor is the run's agent if one is known, else the system (W-049).
-CREATE VIEW captured AS
-  SELECT xact, seq, workspace_id, issue_id, event_type, event_key, count, occurred_at,
-         first_occurred_at, source_task_id, details,
-         coalesce(actor_type, CASE WHEN agent_id IS NULL THEN 'system' ELSE 'agent' END)
-           AS actor_type,
-         CASE WHEN actor_type IS NULL THEN agent_id ELSE actor_id END AS actor_id,
-         coalesce(agent_id, CASE WHEN actor_type = 'agent' THEN actor_id END) AS agent_id
-    FROM capture_buffer;
 
 -- One fact, as `wakeup_match` sees it.
 CREATE TYPE wakeup_fact AS (
@@ -73,8 +64,9 @@ $$;
 -- rules thereby costs its writers one lookup (W-039).
 CREATE FUNCTION wakeup_listens(issue_id uuid, types text[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+  held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
   RETURN EXISTS (
     SELECT FROM issue_wakeup r
      WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
@@ -95,164 +87,218 @@ CREATE TRIGGER wakeup_starts_listening_update BEFORE UPDATE ON issue_wakeup
     NOT OLD.enabled OR OLD.kind <> 'event' OR NOT OLD.event_types @> NEW.event_types))
   EXECUTE FUNCTION wakeup_starts_listening();
 
--- The union of two JSON arrays, in order of first appearance, at most 32 (W-065).
-CREATE FUNCTION wakeup_set_union(old jsonb, new jsonb) RETURNS jsonb
+-- Who stands behind a payload: its set, else its one actor; null for a payload that does not say.
+CREATE FUNCTION wakeup_actors(payload jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT coalesce(jsonb_agg(x.value ORDER BY x.place), '[]')
+  SELECT CASE
+    WHEN jsonb_typeof(payload -> 'actors') = 'array' THEN payload -> 'actors'
+    WHEN payload ? 'actor_type' THEN jsonb_build_array(jsonb_build_object(
+      'type', payload -> 'actor_type', 'id', payload -> 'actor_id'))
+  END
+$$;
+
+-- The runs behind a payload.
+CREATE FUNCTION wakeup_sources(payload jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE
+    WHEN jsonb_typeof(payload -> 'source_task_ids') = 'array' THEN payload -> 'source_task_ids'
+    WHEN payload ->> 'source_task_id' IS NOT NULL
+    THEN jsonb_build_array(payload -> 'source_task_id')
+    ELSE '[]'
+  END
+$$;
+
+-- The union of two JSON arrays under a key, in order of first appearance: at most 32 members, and
+-- a marker if there are more (W-065).
+CREATE FUNCTION wakeup_set_union(key text, old jsonb, new jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT jsonb_build_object(
+           key, coalesce(jsonb_agg(x.value ORDER BY x.place) FILTER (WHERE x.rank <= 32), '[]'))
+      || CASE WHEN count(*) > 32 THEN jsonb_build_object(key || '_more', true) ELSE '{}' END
     FROM (
-      SELECT e.value, min(e.place) AS place
+      SELECT e.value, min(e.place) AS place, row_number() OVER (ORDER BY min(e.place)) AS rank
         FROM jsonb_array_elements(old || new) WITH ORDINALITY AS e (value, place)
-       GROUP BY e.value
-       ORDER BY min(e.place)
-       LIMIT 32) x
+       GROUP BY e.value) x
 $$;
 
 -- A newer fact of the same type laid over an older one: newest payload, counts added, first time
--- kept, sets of actors and source runs united, an overflowing set marked (W-063, W-065). Older
--- payloads may lack the newer fields (W-040).
+-- kept, sets of actors and source runs united, a set that does not name everybody marked (W-063,
+-- W-065). Older payloads may lack the newer fields (W-040). Facts of one actor and source need no
+-- sets. The reference is `merge` in engine/domain/receipts.py.
 CREATE FUNCTION wakeup_merge_payload(old jsonb, new jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  field text;
+  merged jsonb := new || jsonb_build_object(
+    'coalesced_count', greatest((old -> 'coalesced_count')::bigint, 1)
+                     + greatest((new -> 'coalesced_count')::bigint, 1),
+    'first_occurred_at', coalesce(old -> 'first_occurred_at', old -> 'occurred_at',
+                                  new -> 'first_occurred_at', new -> 'occurred_at'));
   had jsonb;
   got jsonb;
-  merged jsonb := new || jsonb_build_object(
-    'coalesced_count', coalesce((old -> 'coalesced_count')::bigint, 1)
-                     + (new -> 'coalesced_count')::bigint,
-    'first_occurred_at', coalesce(old -> 'first_occurred_at', old -> 'occurred_at',
-                                  new -> 'first_occurred_at'));
 BEGIN
-  FOREACH field IN ARRAY ARRAY['actors', 'source_task_ids'] LOOP
-    had := coalesce(old -> field, '[]');
-    got := new -> field;
-    IF old ? (field || '_more')
-       OR (jsonb_array_length(had) = 32 AND NOT had @> got) THEN
-      merged := merged || jsonb_build_object(field || '_more', true);
-    END IF;
-    IF NOT had @> got THEN
-      had := wakeup_set_union(had, got);
-    END IF;
-    merged := merged || jsonb_build_object(field, had);
-  END LOOP;
-  RETURN merged;
+  IF NOT old ?| '{actors,source_task_ids}' AND NOT new ?| '{actors,source_task_ids}'
+     AND old -> 'actor_type' = new -> 'actor_type' AND old -> 'actor_id' = new -> 'actor_id'
+     AND old -> 'source_task_id' = new -> 'source_task_id' THEN
+    RETURN merged;
+  END IF;
+  had := wakeup_actors(old);
+  got := wakeup_actors(new);
+  IF had IS NULL OR got IS NULL OR old ? 'actors_more' OR new ? 'actors_more' THEN
+    merged := merged || '{"actors_more": true}';
+  END IF;
+  merged := merged || wakeup_set_union('actors', coalesce(had, '[]'), coalesce(got, '[]'));
+  IF old ? 'source_task_ids_more' OR new ? 'source_task_ids_more' THEN
+    merged := merged || '{"source_task_ids_more": true}';
+  END IF;
+  RETURN merged
+      || wakeup_set_union('source_task_ids', wakeup_sources(old), wakeup_sources(new));
 END $$;
 
--- Merges what this transaction captured into receipts, under the advisory locks of the touched
--- issues, and returns the issues that got a new free receipt (W-038, W-051, W-062 to W-064).
--- An engine calls it as its last statement; for every other writer the commit does. The joins
--- are pinned: a generic plan that hashes all rules halves the rate of commits.
-CREATE FUNCTION wakeful_flush() RETURNS SETOF uuid
-LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- Merges one fact into a receipt of each rule that it reaches, in id order, under the issue's lock;
+-- tells whether a new free receipt came of it. A key that is known already, and a repeat of the
+-- newest fact, count for nothing (W-062).
+CREATE FUNCTION wakeup_merge_fact(fact capture_buffer) RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
-  here xid8 := pg_current_xact_id_if_assigned();
-  fact record;
-  opened boolean;
+  source_wakeup_ids uuid[];
+  payload jsonb;
+  rule record;
+  is_new boolean;
+  opened boolean := false;
 BEGIN
-  IF here IS NULL THEN RETURN; END IF;
-  -- Rules are read only after their issue's lock is held: whoever changes one holds it, too.
-  PERFORM pg_advisory_xact_lock(k.key)
-     FROM (SELECT DISTINCT wakeful_issue_key(b.issue_id) AS key
-             FROM capture_buffer b WHERE b.xact = here ORDER BY 1) k;
-  IF NOT FOUND THEN RETURN; END IF;
-  FOR fact IN
-    SELECT r.id AS wakeup_id, r.revision, r.issue_id, f.event_type, f.event_key,
-           f.details || jsonb_build_object(
-             'event_id', f.event_key, 'event_type', f.event_type, 'version', 1,
-             'occurred_at', f.occurred_at, 'workspace_id', f.workspace_id,
-             'issue_id', f.issue_id, 'actor_type', f.actor_type, 'actor_id', f.actor_id,
-             'source_task_id', f.source_task_id, 'agent_id', f.agent_id,
-             'coalesced_count', f.count, 'first_occurred_at', f.first_occurred_at,
-             'actors', jsonb_build_array(
-               jsonb_build_object('type', f.actor_type, 'id', f.actor_id)),
-             'source_task_ids', CASE WHEN f.source_task_id IS NULL THEN '[]'::jsonb
-               ELSE jsonb_build_array(f.source_task_id) END) AS payload
-      FROM captured f
-      JOIN issue i ON i.id = f.issue_id
-      LEFT JOIN agent_task_queue s ON s.id = f.source_task_id
-      JOIN issue_wakeup r ON r.issue_id = f.issue_id AND r.enabled AND r.kind = 'event'
-     WHERE f.xact = here
+  IF fact.source_task_id IS NOT NULL THEN
+    SELECT ARRAY[q.wakeup_id] INTO source_wakeup_ids
+      FROM agent_task_queue q WHERE q.id = fact.source_task_id;
+  END IF;
+  FOR rule IN
+    SELECT r.id, r.revision
+      FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
+     WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
        AND wakeup_match(r, ROW(
-             f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id, f.source_task_id,
-             ARRAY[s.wakeup_id], status_is_closed(f.workspace_id, i.status))::wakeup_fact) IS NULL
-     ORDER BY r.id, f.event_type, f.seq
+             fact.issue_id, fact.event_type, fact.actor_type, fact.actor_id, fact.agent_id,
+             fact.source_task_id, source_wakeup_ids,
+             status_is_closed(i.workspace_id, i.status))::wakeup_fact) IS NULL
+     ORDER BY r.id
   LOOP
-    -- A key that is known already, and a repeat of the newest fact, count for nothing (W-062).
+    IF payload IS NULL THEN
+      payload := fact.details || to_jsonb(fact) - '{xact,recurs,details}'::text[];
+    END IF;
+    CONTINUE WHEN NOT fact.recurs AND EXISTS (
+      SELECT FROM issue_wakeup_receipt seen
+       WHERE seen.wakeup_id = rule.id AND seen.revision = rule.revision
+         AND seen.event_key = fact.event_id);
     INSERT INTO issue_wakeup_receipt AS x (
       wakeup_id, revision, event_key, event_type, coalesce_key, payload)
-    SELECT fact.wakeup_id, fact.revision, fact.event_key, fact.event_type, fact.event_type,
-           fact.payload
-     WHERE NOT EXISTS (
-             SELECT FROM issue_wakeup_receipt seen
-              WHERE seen.wakeup_id = fact.wakeup_id AND seen.revision = fact.revision
-                AND seen.event_key = fact.event_key)
+    VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
     ON CONFLICT (wakeup_id, revision, coalesce_key)
       WHERE processed_at IS NULL AND task_id IS NULL AND coalesce_key IS NOT NULL
     DO UPDATE SET id = gen_random_uuid(),
                   payload = wakeup_merge_payload(x.payload, EXCLUDED.payload)
-     WHERE x.payload ->> 'event_id' IS DISTINCT FROM EXCLUDED.payload ->> 'event_id'
-    RETURNING x.xmax = 0 INTO opened;
-    IF opened THEN
-      RETURN NEXT fact.issue_id;
-    END IF;
+     WHERE x.payload ->> 'event_id' IS DISTINCT FROM EXCLUDED.event_key
+    RETURNING x.xmax = 0 INTO is_new;
+    opened := opened OR coalesce(is_new, false);
   END LOOP;
-  DELETE FROM capture_buffer b WHERE b.xact = here;
+  RETURN opened;
+END $$;
+
+-- Merges what this transaction captured into receipts, under the advisory locks of the touched
+-- issues, and returns the issues that got a new free receipt (W-038, W-051, W-062 to W-064).
+-- An engine calls it as its last statement; for every other writer the commit does. Small
+-- statements: what they cost is their start. Index scans are pinned: a plan made while the tables
+-- are small is kept when they are not.
+CREATE FUNCTION wakeful_flush() RETURNS uuid[]
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  here xid8 := pg_current_xact_id_if_assigned();
+  facts capture_buffer[];
+  fact capture_buffer;
+  folded capture_buffer;
+  held text;
+  opened uuid[] := '{}';
+BEGIN
+  IF here IS NULL THEN RETURN opened; END IF;
+  FOR fact IN DELETE FROM capture_buffer b WHERE b.xact = here RETURNING b.* LOOP
+    facts := array_append(facts, fact);
+  END LOOP;
+  IF facts IS NULL THEN RETURN opened; END IF;
+  IF cardinality(facts) > 1 THEN
+    SELECT array_agg(f ORDER BY wakeful_issue_key(f.issue_id), f.event_type, f.actor_id,
+                     f.source_task_id, f.occurred_at)
+      INTO facts FROM unnest(facts) f;
+  END IF;
+  -- Rules are read only after their issue's lock is held: whoever changes one holds it, too. All
+  -- locks first, in the order of their keys.
+  FOREACH fact IN ARRAY facts LOOP
+    held := pg_advisory_xact_lock(wakeful_issue_key(fact.issue_id));
+  END LOOP;
+  -- What differs in nothing that a rule looks at is one fact with a count, so that a bulk change
+  -- stays linear.
+  FOREACH fact IN ARRAY facts LOOP
+    -- Without settings an actor is the run's agent if one is known, else the system (W-049).
+    IF fact.actor_type IS NULL THEN
+      fact.actor_type := CASE WHEN fact.agent_id IS NULL THEN 'system' ELSE 'agent' END;
+      fact.actor_id := fact.agent_id;
+    ELSIF fact.agent_id IS NULL AND fact.actor_type = 'agent' THEN
+      fact.agent_id := fact.actor_id;
+    END IF;
+    IF folded.recurs AND fact.recurs AND fact.issue_id = folded.issue_id
+       AND fact.event_type = folded.event_type
+       AND (fact.actor_type, fact.actor_id, fact.agent_id, fact.source_task_id)
+         IS NOT DISTINCT FROM
+           (folded.actor_type, folded.actor_id, folded.agent_id, folded.source_task_id) THEN
+      fact.coalesced_count := folded.coalesced_count + 1;
+      fact.first_occurred_at := folded.first_occurred_at;
+    ELSIF folded.issue_id IS NOT NULL AND wakeup_merge_fact(folded) THEN
+      opened := opened || folded.issue_id;
+    END IF;
+    folded := fact;
+  END LOOP;
+  IF wakeup_merge_fact(folded) THEN
+    opened := opened || folded.issue_id;
+  END IF;
+  RETURN opened;
 END $$;
 
 -- W-069: wakes the engines for a writer that is not one of them.
 CREATE FUNCTION capture_at_commit() RETURNS trigger
 LANGUAGE plpgsql AS $$
+DECLARE
+  opened uuid[] := wakeful_flush();
 BEGIN
-  IF wakeful_setting('wakeful.hinted') = 'on' THEN
-    PERFORM wakeful_flush();
-  ELSE
-    PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM wakeful_flush() issue_id;
+  IF opened <> '{}' AND wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
+    PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM unnest(opened) AS issue_id;
   END IF;
   RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER capture_at_commit AFTER INSERT ON capture_buffer
-  DEFERRABLE INITIALLY DEFERRED
-  FOR EACH ROW WHEN (NEW.leads) EXECUTE FUNCTION capture_at_commit();
+  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION capture_at_commit();
 
--- comment.created: the author is the actor (W-045); the run that wrote it is the source. What one
--- statement says alike about one issue is one fact with a count, so that a bulk insert stays linear.
+-- comment.created: the author is the actor (W-045); the run that wrote it is the source.
 CREATE FUNCTION capture_comment_insert() RETURNS trigger
 LANGUAGE plpgsql AS $$
-DECLARE
-  listening uuid[] := ARRAY(
-    SELECT d.issue_id FROM (SELECT DISTINCT a.issue_id FROM added a) d
-     WHERE wakeup_listens(d.issue_id, '{comment.created}'));
 BEGIN
-  IF listening = '{}' THEN RETURN NULL; END IF;
-  INSERT INTO capture_buffer (leads, workspace_id, issue_id, event_type, count, actor_type,
-                              actor_id, source_task_id, details)
-  SELECT row_number() OVER () = 1, c.workspace_id, c.issue_id, 'comment.created', c.count,
-         c.author_type, c.author_id,
-         coalesce(c.source_task_id, wakeful_setting('wakeful.source_task_id')::uuid),
-         jsonb_build_object(
-           'comment_id', c.id, 'parent_comment_id', c.parent_id,
-           'thread_id', CASE WHEN c.parent_id IS NULL THEN c.id
-                             ELSE comment_thread_root(c.id) END,
-           'author_type', c.author_type, 'author_id', c.author_id)
-    FROM (
-      SELECT DISTINCT ON (a.issue_id, a.author_type, a.author_id, a.source_task_id)
-             a.*, count(*) OVER (
-               PARTITION BY a.issue_id, a.author_type, a.author_id, a.source_task_id)
-        FROM added a
-       WHERE a.issue_id = ANY (listening)
-       ORDER BY a.issue_id, a.author_type, a.author_id, a.source_task_id, a.id DESC) c;
+  IF wakeup_listens(NEW.issue_id, '{comment.created}') THEN
+    INSERT INTO capture_buffer (workspace_id, issue_id, event_type, actor_type, actor_id,
+                                source_task_id, details)
+    VALUES (NEW.workspace_id, NEW.issue_id, 'comment.created', NEW.author_type, NEW.author_id,
+            coalesce(NEW.source_task_id, wakeful_setting('wakeful.source_task_id')::uuid),
+            jsonb_build_object(
+              'comment_id', NEW.id, 'parent_comment_id', NEW.parent_id,
+              'thread_id', CASE WHEN NEW.parent_id IS NULL THEN NEW.id
+                                ELSE comment_thread_root(NEW.id) END,
+              'author_type', NEW.author_type, 'author_id', NEW.author_id));
+  END IF;
   RETURN NULL;
 END $$;
 CREATE TRIGGER capture_comment_insert AFTER INSERT ON comment
-  REFERENCING NEW TABLE AS added
-  FOR EACH STATEMENT EXECUTE FUNCTION capture_comment_insert();
+  FOR EACH ROW EXECUTE FUNCTION capture_comment_insert();
 
 -- issue.status_changed: the key shares its prefix with the other facts of the same update (W-044).
 CREATE FUNCTION capture_issue_update() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO capture_buffer (leads, workspace_id, issue_id, event_type, event_key, details)
-  SELECT row_number() OVER () = 1, n.workspace_id, n.id, 'issue.status_changed',
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, details)
+  SELECT n.workspace_id, n.id, 'issue.status_changed',
          gen_random_uuid() || ':status',
          jsonb_build_object(
            'previous_status', o.status, 'status', n.status,
@@ -272,11 +318,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT 'task.' || CASE status WHEN 'running' THEN 'started' ELSE status END
 $$;
 
+CREATE FUNCTION run_is_over(status text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT status IN ('completed', 'failed', 'cancelled')
+$$;
+
 -- W-042: the terminal facts have a key of their own and cannot recur.
 CREATE FUNCTION run_event_key(run_id uuid, status text) RETURNS text
 LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
-  SELECT CASE WHEN status IN ('completed', 'failed', 'cancelled')
-              THEN run_id || ':' || status ELSE gen_random_uuid()::text END
+  SELECT CASE WHEN run_is_over(status) THEN run_id || ':' || status
+              ELSE gen_random_uuid()::text END
 $$;
 
 -- task.*: a row appeared (W-041); the source is the run itself. Daemons that wait for work of a
@@ -284,10 +335,10 @@ $$;
 CREATE FUNCTION capture_run_insert() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO capture_buffer (leads, workspace_id, issue_id, event_type, event_key,
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
                               source_task_id, agent_id, details)
-  SELECT row_number() OVER () = 1, i.workspace_id, q.issue_id, run_event_type(q.status),
-         run_event_key(q.id, q.status), q.id, q.agent_id,
+  SELECT i.workspace_id, q.issue_id, run_event_type(q.status), run_event_key(q.id, q.status),
+         NOT run_is_over(q.status), q.id, q.agent_id,
          jsonb_build_object(
            'task_id', q.id, 'status', q.status, 'previous_status', NULL,
            'retry_of_task_id', q.retry_of_task_id, 'rerun_of_task_id', q.rerun_of_task_id)
@@ -306,10 +357,10 @@ CREATE TRIGGER capture_run_insert AFTER INSERT ON agent_task_queue
 CREATE FUNCTION capture_run_update() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO capture_buffer (leads, workspace_id, issue_id, event_type, event_key,
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
                               source_task_id, agent_id, details)
-  SELECT row_number() OVER () = 1, i.workspace_id, n.issue_id, run_event_type(n.status),
-         run_event_key(n.id, n.status), n.id, n.agent_id,
+  SELECT i.workspace_id, n.issue_id, run_event_type(n.status), run_event_key(n.id, n.status),
+         NOT run_is_over(n.status), n.id, n.agent_id,
          jsonb_build_object(
            'task_id', n.id, 'status', n.status, 'previous_status', o.status,
            'retry_of_task_id', n.retry_of_task_id, 'rerun_of_task_id', n.rerun_of_task_id)

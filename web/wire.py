@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import attrs
@@ -61,7 +61,7 @@ def _plain(value: object) -> object:
             return dict(value)
         case AbstractSet():
             return sorted(value)
-        case _ if attrs.has(type(value)):
-            return {name: getattr(value, name) for name in names(type(value))}
+        case _ if attrs.has(view := cast("type[Any]", type(value))):
+            return {name: getattr(value, name) for name in names(view)}
         case _:
             raise TypeError(f"{type(value).__name__} has no form on the wire")

@@ -246,13 +246,18 @@ class Runtime:
         inboxes are dropped and recorded, and pending asks fail with `stopping`. A token that the
         caller itself holds while it leaves the block is waited for like any other.
         """
+        failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             runtime = cls(ledger, nursery, max_resident)
             try:
                 yield runtime
                 await runtime.office.drain(grace_seconds)
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the nursery's group
+                failure = error
             finally:
                 runtime.office.close()
+        if failure is not None:
+            raise failure
 
     def register(self, kind: type[A], factory: Callable[[Any], A]) -> None:
         """Have `factory(key)` make the instances of `kind` whenever a message needs one."""

@@ -42,7 +42,7 @@ class Principal:
     `roles` are those of the person behind the call, per workspace: all memberships of a member;
     of a run only the originator's role in the run's workspace, and none once that person has left
     it. `workspace_id` is the one workspace of a daemon or run; `daemon_id` is None until a
-    daemon has registered. `token_id` is the access token's, None for sessions and runs.
+    daemon has registered. `token_id` is the access token's, None for sign-ins by cookie and runs.
     """
 
     kind: PrincipalKind
@@ -95,5 +95,5 @@ class Principal:
         return self.user_id or self.agent_id
 
 
-NOBODY: Final = Principal(kind=PrincipalKind.MEMBER, user_id=UUID(int=0))
+NOBODY: Final = Principal(kind=PrincipalKind.DAEMON, workspace_id=UUID(int=0))
 """Who calls before any caller is known: to authenticate, and at the first start."""

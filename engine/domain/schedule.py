@@ -18,6 +18,7 @@ All instants are aware; results are UTC. A wall time is a `datetime` without a z
 from __future__ import annotations
 
 import importlib.resources
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -205,20 +206,24 @@ def _is_smoothed(cron: Cron, jump: _Jump) -> bool:
 
 def _next_wall(cron: Cron, wall: datetime, until: datetime) -> datetime | None:
     """Return the first matching wall time strictly later than `wall`, at most `until`."""
-    fields = cron.fields
-    search = croniter(
-        fields.canonical,
-        wall,
-        ret_type=datetime,
-        day_or=fields.either_day_suffices,
-        max_years_between_matches=limits.CRON_HORIZON_YEARS + 1,
-    )
+    search = copy(_search(cron.fields.canonical, day_or=cron.fields.either_day_suffices))
     try:
-        found: datetime = search.get_next(datetime)
+        found: datetime = search.get_next(datetime, start_time=wall)
     except CroniterBadDateError:
         return None
     assert found > wall, "croniter moved backwards"
     return found if found <= until else None
+
+
+@lru_cache(maxsize=1024)
+def _search(canonical: str, *, day_or: bool) -> croniter:
+    """Parse an expression for croniter, once: parsing costs more than looking. Copy before use."""
+    return croniter(
+        canonical,
+        0.0,  # the search gets its start at each call
+        day_or=day_or,
+        max_years_between_matches=limits.CRON_HORIZON_YEARS + 1,
+    )
 
 
 def _jump_at(zone: ZoneInfo, wall: datetime) -> _Jump | None:

@@ -24,7 +24,7 @@ import trio_asyncio
 
 from engine import limits
 from engine.errors import WakefulError
-from engine.storage.lanes import LANES, Lane, LaneLimits, LaneStatistics, Slots, Statistics
+from engine.storage.lanes import LANES, Lane, LaneLimits, Slots, Statistics
 from engine.storage.listening import Hint, Listening, Notification, Reconnected
 from engine.storage.liveness import LoopErrors, keep_alive, server_settings
 from engine.storage.queries import Query
@@ -65,8 +65,6 @@ __all__ = [
     "Identity",
     "Lane",
     "LaneLimits",
-    "LaneStatistics",
-    "LoopErrors",
     "Notification",
     "Query",
     "Reconnected",
@@ -91,8 +89,6 @@ _DRIVER_ERRORS: Final = (
 )
 _TRANSACTION_TIMEOUT: Final = "SELECT pg_catalog.set_config('transaction_timeout', $1, false)"
 _TRANSACTION_TIMEOUT_SINCE: Final = 17  # PostgreSQL
-_LISTEN_SETTINGS: Final = server_settings("listen", limits.API_MS_MAX)
-_DEDICATED_SETTINGS: Final = server_settings("dedicated", None)
 
 _encode_json = partial(json.dumps, allow_nan=False)
 
@@ -133,6 +129,7 @@ class _Wire:
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self.connection = connection
+        self.backend: int = connection.get_server_pid()
 
     async def ask(
         self,
@@ -237,7 +234,7 @@ async def _close_connection(connection: asyncpg.Connection) -> None:
 
 
 class _Connector:
-    """Opens and closes connections from Trio, and knows the backends that are ours."""
+    """Opens, uses and closes connections from Trio."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -245,8 +242,8 @@ class _Connector:
         assert self._loop is not None, "open_loop() surrounds every use of a database"
         self.errors = self._loop.get_exception_handler()
         assert isinstance(self.errors, LoopErrors), "the loop was not opened by open_loop()"
-        self._backends: set[int] = set()
         self._failed_at = float("-inf")
+        self._is_away = False  # said in the log once an outage
 
     async def connect(self, settings: Mapping[str, str], *, since: float) -> _Wire:
         """Connect for a caller who waits since `since` (Trio's clock), with back-off.
@@ -272,12 +269,9 @@ class _Connector:
                     raise WakefulError(
                         "database_unavailable", f"the login is refused (SQLSTATE {state})"
                     ) from None
-                _log.warning("database.unreachable", error=type(error).__name__, sqlstate=state)
+                self._say(is_away=True)
             else:
-                self._backends.add(connection.get_server_pid())
-                connection.add_termination_listener(
-                    partial(self._forget, connection.get_server_pid())
-                )
+                self._say(is_away=False)
                 return _Wire(connection)
             await trio.sleep(pause)
             pause = min(2 * pause, limits.RECONNECT_PAUSE_SECONDS_MAX)
@@ -303,12 +297,10 @@ class _Connector:
         wire.connection.terminate()
         raise WakefulError("database_unavailable", "the server does not answer")
 
-    def is_own(self, backend: int) -> bool:
-        """Whether a process id of the server belongs to an open connection of ours."""
-        return backend in self._backends
-
-    def _forget(self, backend: int, _: asyncpg.Connection) -> None:
-        self._backends.discard(backend)  # at once: the server may give the number to another
+    def _say(self, *, is_away: bool) -> None:
+        if is_away is not self._is_away:
+            _log.warning("database.unreachable" if is_away else "database.reachable")
+            self._is_away = is_away
 
 
 class Database:
@@ -319,11 +311,8 @@ class Database:
     ) -> None:
         self._connector = connector
         self._writing = writing
-        self._settings = {
-            lane: server_settings(lane, bounds.statement_ms) for lane, bounds in lanes.items()
-        }
         self._slots: dict[Lane, Slots[_Wire]] = {
-            lane: Slots(bounds.connections) for lane, bounds in lanes.items()
+            lane: Slots(lane, bounds) for lane, bounds in lanes.items()
         }
         self._listenings: list[Listening] = []
 
@@ -344,12 +333,14 @@ class Database:
         Needs `open_loop()` around it. Raises `WakefulError` database_unavailable.
         """
         database = cls(_Connector(dsn), lanes, Writing(begin=begin, flush=flush))
+        since = trio.current_time()
         try:
-            await database._connect_all()
+            for slots in database._slots.values():
+                for slot in slots.all:
+                    slot.connection = await database._connector.connect(slots.settings, since=since)
             yield database
         finally:
-            wires = [slot.connection for slots in database._slots.values() for slot in slots.all]
-            await database._connector.close([wire for wire in wires if wire is not None])
+            await database._connector.close(database._wires())
 
     async def write(
         self,
@@ -415,12 +406,6 @@ class Database:
             hints_dropped=sum(each.dropped for each in self._listenings),
         )
 
-    async def _connect_all(self) -> None:
-        since = trio.current_time()
-        for lane, slots in self._slots.items():
-            for slot in slots.all:
-                slot.connection = await self._connector.connect(self._settings[lane], since=since)
-
     async def _run(self, lane: Lane, work: Work[T]) -> T:
         slots = self._slots[lane]
         since = trio.current_time()
@@ -436,9 +421,7 @@ class Database:
                     # and the work can start afresh on a new connection.
                     if session.answered or not wire.connection.is_closed():
                         raise
-            wire = slot.connection = await self._connector.connect(
-                self._settings[lane], since=since
-            )
+            wire = slot.connection = await self._connector.connect(slots.settings, since=since)
             slots.replaced += 1
             return await self._cross(wire, Dedicated(wire), work)
         finally:
@@ -455,13 +438,25 @@ class Database:
             if not wire.connection.is_closed() and wire.connection.is_in_transaction():
                 wire.connection.terminate()
 
+    def _wires(self) -> list[_Wire]:
+        places = (slot.connection for slots in self._slots.values() for slot in slots.all)
+        return [wire for wire in places if wire is not None]
+
+    def _is_own(self, backend: int) -> bool:
+        # Of open connections only: the server may give the number of a closed one to another.
+        return any(
+            wire.backend == backend and not wire.connection.is_closed() for wire in self._wires()
+        )
+
     @asynccontextmanager
     async def _line(self, channels: tuple[str, ...], listening: Listening) -> AsyncIterator[None]:
         connector = self._connector
-        wire = await connector.connect(_LISTEN_SETTINGS, since=trio.current_time())
+        wire = await connector.connect(
+            server_settings("listen", limits.API_MS_MAX), since=trio.current_time()
+        )
 
         def heard(_: asyncpg.Connection, backend: int, channel: str, payload: str) -> None:
-            listening.heard(Notification(channel, payload, own=connector.is_own(backend)))
+            listening.heard(Notification(channel, payload, own=self._is_own(backend)))
 
         async def subscribe() -> None:
             wire.connection.add_termination_listener(lambda _: listening.lost())
@@ -491,7 +486,7 @@ async def with_connection(dsn: str, work: Work[T]) -> T:
     Raises what `sqlstate.failure` returns, and `WakefulError` database_unavailable.
     """
     connector = _Connector(dsn)
-    wire = await connector.connect(_DEDICATED_SETTINGS, since=trio.current_time())
+    wire = await connector.connect(server_settings("dedicated", None), since=trio.current_time())
     session = Dedicated(wire)
     try:
         return await connector.run(_awaited(work, session))

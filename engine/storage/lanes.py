@@ -11,6 +11,7 @@ import trio
 
 from engine import limits
 from engine.errors import WakefulError
+from engine.storage.liveness import server_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,11 +87,12 @@ class Slot(Generic[C]):
 class Slots(Generic[C]):
     """The places of one lane, handed out first come, first served, the warmest one first."""
 
-    def __init__(self, size: int) -> None:
-        assert size > 0
-        self.all: tuple[Slot[C], ...] = tuple(Slot() for _ in range(size))
+    def __init__(self, lane: Lane, bounds: LaneLimits) -> None:
+        assert bounds.connections > 0
+        self.settings = server_settings(lane, bounds.statement_ms)  # of every connection here
+        self.all: tuple[Slot[C], ...] = tuple(Slot() for _ in range(bounds.connections))
         self._free = list(self.all)
-        self._permits = trio.Semaphore(size)
+        self._permits = trio.Semaphore(bounds.connections)
         self.units = 0
         self.replaced = 0
         self.unknown = 0

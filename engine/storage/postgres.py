@@ -70,6 +70,7 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "shared_buffers": "128MB",
         "max_wal_size": "1GB",  # bounds recovery to about five seconds
         "max_connections": "100",
+        "max_locks_per_transaction": "256",  # a bulk writer locks each issue it touches
         "jit": "off",  # compiles short statements for longer than it runs them
         "timezone": "UTC",
         "log_timezone": "UTC",

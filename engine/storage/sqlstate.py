@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 CONNECTION_LOST: Final = "08006"  # for breaks that the server had no chance to report
 SCHEMA_CHANGED: Final = "0A000"  # a cached plan outlived a migration
-MISUSE: Final = (
-    "XX000"  # of the driver: a session used twice at once
-)
+MISUSE: Final = "XX000"  # of the driver: a session used twice at once
 
 
 class DatabaseError(WakefulError):

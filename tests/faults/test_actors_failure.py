@@ -290,6 +290,28 @@ async def test_a_crash_loop_ends_with_the_runtime(ledger: WorkLedger) -> None:
     assert ledger.active == 0
 
 
+@pytest.mark.parametrize("grace_seconds", [0, math.inf])
+async def test_a_stop_is_answered_also_when_the_end_overtakes_it(
+    ledger: WorkLedger, grace_seconds: float
+) -> None:
+    """S-077: who stops an actor that just failed, or is cut at the end, hears that it is gone."""
+    _Fragile.faults, _Fragile.broken_hooks, _Fragile.life = 0, set(), []
+
+    async def last(actor: _Fragile) -> None:
+        await trio.sleep_forever() if grace_seconds == 0 else fault(actor)
+
+    with structlog.testing.capture_logs():
+        async with Runtime.open(ledger, grace_seconds=grace_seconds) as runtime:
+            runtime.register(_Fragile, _Fragile)
+            ref = runtime.ref(_Fragile, "a")
+            ref.tell(last)
+            reply = ref.stop()
+    assert await reply is True
+    assert runtime.statistics().tally.dropped == (grace_seconds == 0)
+    assert _Fragile.faults == (grace_seconds != 0)
+    assert ledger.active == 0
+
+
 async def test_a_storm_of_faults_and_cancellations_loses_no_count(
     runtime: Runtime, autojump_clock: MockClock
 ) -> None:

@@ -314,6 +314,26 @@ async def test_a_snapshot_stands_still_and_writes_nothing(empty_url: str) -> Non
         assert caught.value.sqlstate == "25006"
 
 
+async def test_a_plan_that_a_migration_outdated_is_contention(empty_url: str) -> None:
+    """A statement whose result type changed asks for one retry, which succeeds."""
+    every = Query("test.every", "SELECT * FROM thing")
+
+    async def look(session: Session) -> int:
+        return len(await session.fetch(every))
+
+    async def change(session: Session) -> None:
+        await session.execute(Query("test.change", "ALTER TABLE thing ADD COLUMN more int"))
+
+    lanes = {lane: LaneLimits(connections=1, statement_ms=5_000) for lane in Lane}
+    async with opened(empty_url, lanes=lanes) as database:
+        await database.write(Lane.API, look)
+        await database.write(Lane.CLAIM, change)
+        with pytest.raises(WakefulError) as caught:
+            await database.write(Lane.API, look)
+        assert caught.value.code == "contention"
+        assert (await database.write(Lane.API, look)).result == 0
+
+
 async def test_lanes_carry_their_budgets(empty_url: str) -> None:
     """Every lane has its own connections, and its budgets stand on the server."""
     names = ("statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout")
@@ -386,57 +406,3 @@ async def test_a_session_ends_with_its_unit(empty_url: str) -> None:
         await database.write(Lane.API, keep)
         with pytest.raises(AssertionError, match="ends with its unit"):
             await database.write(Lane.API, reuse)
-
-
-async def test_a_dedicated_connection_runs_scripts(empty_url: str) -> None:
-    """Migrations get scripts, transactions of their own, and statements outside of any."""
-    timeout = Query("test.timeout", "SELECT current_setting('statement_timeout')")
-    left = Query(
-        "test.left",
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%dedicated'",
-    )
-
-    async def work(session: Dedicated) -> Any:
-        await session.script("CREATE TABLE a (x int); INSERT INTO a VALUES (1); SELECT 1;")
-        await session.script("CREATE INDEX CONCURRENTLY a_x ON a (x)")
-        await session.begin()
-        await session.execute(Query("test.drop", "DROP TABLE a"))
-        await session.rollback()
-        await session.begin()
-        await session.script("INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)")
-        await session.commit()
-        with pytest.raises(DatabaseError, match="script: SQLSTATE 42P07"):
-            await session.script("CREATE TABLE b (); CREATE TABLE a ()")
-        assert await session.fetchval(timeout) == "0"
-        assert await session.fetchval(Query("test.b", "SELECT to_regclass('b')")) is None
-        return await session.fetchval(Query("test.count", "SELECT count(*) FROM a"))
-
-    async def remaining(session: Session) -> Any:
-        return await session.fetchval(left)
-
-    async with open_loop():
-        assert await with_connection(empty_url, work) == 3
-        async with Database.open(empty_url) as database:
-            assert await database.read(Lane.API, remaining) == 0
-
-
-async def test_a_database_that_refuses_is_reported_at_once(empty_url: str) -> None:
-    """Neither an absent database nor a bad address is worth waiting for; no address is shown."""
-    for url in (empty_url.replace("/t", "/absent", 1), "postgresql://h:port/x"):
-        async with open_loop():
-            with pytest.raises(WakefulError) as caught:
-                async with Database.open(url):
-                    pass
-        assert caught.value.code == "database_unavailable"
-        assert "absent" not in caught.value.message
-        assert "port" not in caught.value.message
-
-
-async def test_errors_leave_the_loop_as_themselves(empty_url: str) -> None:
-    """An error of the body crosses `open_loop` without a wrapping; a gateway needs that loop."""
-    with pytest.raises(LookupError, match="mine"):
-        async with open_loop():
-            raise LookupError("mine")
-    with pytest.raises(AssertionError, match="open_loop"):
-        async with Database.open(empty_url):
-            pass

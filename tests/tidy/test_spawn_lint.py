@@ -20,6 +20,7 @@ APPROVED: Final = {
     "engine/actors/spawning.py": "is spawn and run_sync: a token begins before the hand-over",
     "engine/app.py": "starts the services of the engine, which are infrastructure, not work",
     "engine/storage/database.py": "runs asyncpg's loop; the caller's token covers each unit",
+    "web/exchange.py": "reads on while it answers, in a nursery that ends before the request does",
     "web/app.py": "runs the server itself; every request has a token from the gate on",
 }
 

@@ -215,10 +215,7 @@ async def test_parts_of_pykka_that_have_no_place_here_refuse(runtime: Runtime) -
         with pytest.raises(RuntimeError):
             call()
     reply = actor._create_future()
-    try:
-        raise LookupError
-    except LookupError:
-        reply.set_exception()
+    reply.set_exception((LookupError, LookupError(), None))
     with pytest.raises(LookupError):
         await reply
 

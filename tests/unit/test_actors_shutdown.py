@@ -182,18 +182,24 @@ async def test_a_token_of_any_sort_is_waited_for(
 async def test_a_block_that_raises_leaves_nothing_behind() -> None:
     """Architecture 2: when the block fails, actors are cancelled and forgotten without a drain."""
     ledger = WorkLedger()
-    with pytest.RaisesGroup(LookupError):
+    ends: list[str] = []
+    error = LookupError()
+
+    async def fail() -> None:
         async with Runtime.open(ledger) as runtime:
-            ends = open_workers(runtime)
+            runtime.register(_Worker, lambda key: _Worker(key, ends))
             await runtime.ref(_Worker, "idle").ask(nothing)
             runtime.ref(_Worker, "busy").tell(forever)
             await trio.testing.wait_all_tasks_blocked()
             runtime.ref(_Worker, "fresh").tell(nothing)
-            raise LookupError
+            raise error
+
+    with pytest.raises(LookupError) as caught:
+        await fail()
+    assert caught.value is error
     assert "idle" not in ends
     assert "busy" not in ends
     assert pykka.ActorRegistry.get_all() == []
-    assert runtime.statistics().resident == 0
     assert ledger.active == 0
 
 

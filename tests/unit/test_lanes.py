@@ -8,12 +8,14 @@ import trio.testing
 
 from engine import limits
 from engine.errors import WakefulError
-from engine.storage.lanes import Slots
+from engine.storage.lanes import Lane, LaneLimits, Slots
+
+ONE = LaneLimits(connections=1, statement_ms=1_000)
 
 
 async def test_places_go_to_the_longest_waiting() -> None:
     """A freed place goes to whoever waits longest; nobody overtakes."""
-    slots: Slots[str] = Slots(1)
+    slots: Slots[str] = Slots(Lane.API, ONE)
     served: list[int] = []
 
     async def use(number: int) -> None:
@@ -34,7 +36,7 @@ async def test_places_go_to_the_longest_waiting() -> None:
 
 async def test_a_cancelled_waiter_leaves_no_trace() -> None:
     """Cancelling one who waits for a place loses no place and counts no unit."""
-    slots: Slots[str] = Slots(1)
+    slots: Slots[str] = Slots(Lane.API, ONE)
     held = await slots.acquire()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -53,7 +55,7 @@ async def test_a_cancelled_waiter_leaves_no_trace() -> None:
 async def test_too_many_waiters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the bound a unit is refused as overload instead of waiting without end."""
     monkeypatch.setattr(limits, "LANE_WAITING_MAX", 1)
-    slots: Slots[str] = Slots(1)
+    slots: Slots[str] = Slots(Lane.API, ONE)
     await slots.acquire()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(slots.acquire)

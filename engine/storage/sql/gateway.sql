@@ -4,7 +4,7 @@ SELECT wakeful_begin($1, $2, $3);
 
 -- name: flush
 -- Merges what was captured and returns the issues with a new free receipt, one row each.
-SELECT DISTINCT issue_id FROM wakeful_flush() AS issue_id;
+SELECT DISTINCT opened.issue_id FROM unnest(wakeful_flush()) AS opened (issue_id);
 
 -- name: alive
 -- Whether the server answers at all.

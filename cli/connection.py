@@ -1,0 +1,164 @@
+"""Finds the server of a command: options, environment, config file, data directory.
+
+Each of `url`, `token` and `workspace` is looked for on its own, in that order (api.md, Starting
+it). The data directory is that of `--data-dir`, else `WAKEFUL_DATA_DIR`, else `./data`; its
+`credentials.json` is what `wakeful serve` wrote at its first start.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from client.api import Wakeful
+from client.connection import Connection, Server
+
+T = TypeVar("T")
+
+CREDENTIALS: Final = "credentials.json"
+RUN_TOKEN: Final = "wkr_"  # noqa: S105 - the prefix tells the kind (api.md, credentials)
+_OPTIONS: Final = ("url", "token", "workspace", "data_dir")
+_CONFIG_KEYS: Final = frozenset(("url", "token", "daemon_token", "workspace", "data_dir"))
+
+
+class Failure(click.ClickException):
+    """Ends a command with a message on standard error and exit code 1."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        """Print the message alone."""
+        click.echo(self.message, file=file, err=file is None)
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a command was given and what lies around; nothing is complete or checked yet."""
+
+    options: Mapping[str, str]
+    environment: Mapping[str, str]
+    config: Mapping[str, str]
+    credentials: Mapping[str, str]
+
+    def value(self, name: str, *, file_name: str | None = None) -> str | None:
+        """Return the first of the four sources that has it; `file_name` is its name in the last."""
+        return (
+            self.options.get(name)
+            or self.environment.get(f"WAKEFUL_{name.upper()}")
+            or self.config.get(name)
+            or self.credentials.get(file_name or name)
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._required("url", self.value("url"))
+
+    @property
+    def is_in_run(self) -> bool:
+        """Tell whether the caller is an agent in a run (W-201)."""
+        return (self.value("token") or "").startswith(RUN_TOKEN)
+
+    def server(self) -> Server:
+        """Return the server as the caller; raises `Failure` with what is missing."""
+        token = self._required("token", self.value("token", file_name="member_token"))
+        return Server(url=self.url, token=token, workspace=self.value("workspace"))
+
+    def daemon_server(self) -> Server:
+        """Return the server as a daemon, whose token opens one workspace anyway."""
+        token = self._required("daemon_token", self.value("daemon_token"))
+        return Server(url=self.url, token=token)
+
+    def _required(self, name: str, value: str | None) -> str:
+        if value is None:
+            option = name.replace("_", "-")
+            raise Failure(
+                f"no {name.replace('_', ' ')}: pass --{option} or set WAKEFUL_{name.upper()}; where"
+                " `wakeful serve` keeps its data on this machine, --data-dir is enough"
+            )
+        return value
+
+
+def find(options: Mapping[str, str], environment: Mapping[str, str]) -> Found:
+    """Read what there is. Raises `Failure` for a file that cannot be understood."""
+    config = _read_config(environment)
+    found = Found(options=options, environment=environment, config=config, credentials={})
+    folder = Path(found.value("data_dir") or "data")
+    return attrs.evolve(found, credentials=_read_credentials(folder / CREDENTIALS))
+
+
+def server_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command `--url`, `--token`, `--workspace` and `--data-dir`; it receives a `Found`.
+
+    The same options in front of the subcommand work too; those behind it win.
+    """
+
+    @functools.wraps(command)
+    def connected(**arguments: Any) -> T:
+        outer = click.get_current_context().find_root().params
+        own = {name: arguments.pop(name) for name in _OPTIONS}
+        options = {name: own[name] or outer.get(name) for name in _OPTIONS}
+        given = {name: value for name, value in options.items() if value is not None}
+        return command(find(given, os.environ), **arguments)
+
+    return location_options(connected)
+
+
+def location_options(command: Callable[..., T]) -> Callable[..., T]:
+    """Add the options alone; a value that is not given is None."""
+    for name, text in (
+        ("--data-dir", "Where the server keeps its data, if it is on this machine."),
+        ("--workspace", "The workspace, by id or slug."),
+        ("--token", "Who calls."),
+        ("--url", "Where the server is."),
+    ):
+        command = click.option(name, metavar="TEXT", help=text)(command)
+    return command
+
+
+@contextmanager
+def calling(found: Found) -> Iterator[Wakeful]:
+    """Open the API as the caller."""
+    with Connection(found.server()) as connection:
+        yield Wakeful(connection)
+
+
+def _read_config(environment: Mapping[str, str]) -> Mapping[str, str]:
+    named = environment.get("WAKEFUL_CONFIG")
+    home = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    path = Path(named) if named else home / "wakeful" / "config.toml"
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise Failure(f"WAKEFUL_CONFIG names {path}, which does not exist") from None
+        return {}
+    except (OSError, ValueError) as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+    return _texts(path, {name: value for name, value in values.items() if name in _CONFIG_KEYS})
+
+
+def _read_credentials(path: Path) -> Mapping[str, str]:
+    """Read the file that belongs to whoever started the server; for others it is not there."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+    return _texts(path, values)
+
+
+def _texts(path: Path, values: Any) -> Mapping[str, str]:
+    if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
+        raise Failure(f"{path} holds something other than texts")
+    return values

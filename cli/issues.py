@@ -1,0 +1,125 @@
+"""`wakeful issue`: make, list, show and change issues, and comment on them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final, TextIO
+
+import click
+
+from cli.agents import agent_id_of
+from cli.connection import Failure, Found, calling, server_options
+from cli.output import Format, field, output_option, print_json, print_page
+from cli.wakeups import wakeup
+from client import limits
+from client.api import Json, Wakeful
+
+_ISSUES: Final = {
+    "ISSUE": field("identifier"),
+    "STATUS": field("status"),
+    "PRIORITY": field("priority"),
+    "TITLE": field("title"),
+}
+
+
+@click.group()
+def issue() -> None:
+    """Work with issues; ISSUE is an identifier such as WF-12 or an id."""
+
+
+issue.add_command(wakeup)
+
+
+@issue.command("create")
+@click.argument("title")
+@click.option("--description", help="What it is about.")
+@click.option("--status", help="A status key.  [default: todo]")
+@click.option("--priority", help="urgent, high, medium, low or none.")
+@click.option("--agent", "assignee", help="Assign it to this agent (name or id), which runs it.")
+@click.option("--parent", "parent_id", help="The id of the issue that it is part of.")
+@server_options
+def create(found: Found, title: str, assignee: str | None, **fields: str | None) -> None:
+    """Make an issue; assigned to an agent, the agent gets a run."""
+    with calling(found) as api:
+        body = {**_given(fields), **_assigned(api, assignee)}
+        print_json(api.create_issue(title, **body))
+
+
+@issue.command("list")
+@click.option("--status", help="Only this status.")
+@click.option("--category", help="backlog, todo, in_progress, done or closed.")
+@click.option("--agent", "assignee", help="Only what is assigned to this agent (name or id).")
+@click.option("--search", help="Only issues that contain this text.")
+@click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=50, show_default=True)
+@click.option("--offset", type=click.IntRange(0), default=0)
+@output_option
+@server_options
+def list_issues(found: Found, output: Format, assignee: str | None, **query: Any) -> None:
+    """List issues, newest first."""
+    with calling(found) as api:
+        agent_id = _assigned(api, assignee).get("assignee_id")
+        page = api.issues(assignee=agent_id, **query)
+    print_page(page, output, _ISSUES)
+
+
+@issue.command("show")
+@click.argument("issue", metavar="ISSUE")
+@output_option
+@server_options
+def show(found: Found, issue: str, output: Format) -> None:
+    """Show an issue with its newest comments, oldest first."""
+    with calling(found) as api:
+        item, comments = api.issue(issue), api.latest_comments(issue)
+    if output is Format.JSON:
+        counted = {"comments": comments["items"], "comments_total": comments["total"]}
+        print_json(item | counted)
+        return
+    click.echo(f"{item['identifier']}  {item['title']}  ({item['status']})")
+    if item["description"]:
+        click.echo(f"\n{item['description']}")
+    for comment in comments["items"]:
+        click.echo(f"\n{comment['author_type']}, {comment['created_at']}:\n{comment['body']}")
+
+
+@issue.command("update")
+@click.argument("issue", metavar="ISSUE")
+@click.option("--title", help="The new title.")
+@click.option("--description", help="The new description.")
+@click.option("--status", help="The new status.")
+@click.option("--priority", help="The new priority.")
+@click.option("--agent", "assignee", help="Assign it to this agent (name or id).")
+@server_options
+def update(found: Found, issue: str, assignee: str | None, **fields: str | None) -> None:
+    """Change an issue; what is not given stays as it is."""
+    with calling(found) as api:
+        changes = {**_given(fields), **_assigned(api, assignee)}
+        if not changes:
+            raise Failure("nothing to change: give at least one option")
+        print_json(api.update_issue(issue, changes))
+
+
+@issue.command("comment")
+@click.argument("issue", metavar="ISSUE")
+@click.argument("body", required=False)
+@click.option("--body-file", type=click.File(encoding="utf-8"), help="Take the text from a file.")
+@click.option("--parent", "parent_id", help="The comment to answer.")
+@server_options
+def comment(
+    found: Found, issue: str, body: str | None, body_file: TextIO | None, parent_id: str | None
+) -> None:
+    """Comment on an issue with BODY, or with what stands on standard input."""
+    if body is not None and body_file is not None:
+        raise Failure("give the text either as an argument or as a file")
+    text = body if body is not None else (body_file or sys.stdin).read()
+    with calling(found) as api:
+        print_json(api.comment(issue, text, parent_id=parent_id))
+
+
+def _given(fields: dict[str, str | None]) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _assigned(api: Wakeful, agent: str | None) -> Json:
+    if agent is None:
+        return {}
+    return {"assignee_type": "agent", "assignee_id": agent_id_of(api, agent)}

@@ -1,0 +1,196 @@
+"""One server and one credential: calls go out, JSON or an `ApiError` comes back.
+
+Nothing is retried here: a call whose answer was lost may have taken effect.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import attrs
+import httpx
+
+from client import limits
+from client.errors import ApiError, UnreachableError
+
+UNIX: Final = "unix:"
+_NO_CONTENT: Final = 204
+_TIMEOUT: Final = httpx.Timeout(limits.ANSWER_SECONDS_MAX, connect=limits.CONNECT_SECONDS_MAX)
+
+
+@attrs.frozen(kw_only=True)
+class Server:
+    """Where a server is and who calls it.
+
+    `url` is `http://host:port` or `unix:/path/of/socket`; `workspace` an id or a slug, None where
+    the token belongs to one workspace only.
+    """
+
+    url: str
+    token: str = attrs.field(repr=False)
+    workspace: str | None = None
+
+    @property
+    def socket(self) -> str | None:
+        """The path of the Unix socket, None for a TCP address."""
+        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
+
+    @property
+    def base(self) -> str:
+        """The address that all paths hang on."""
+        root = "http://localhost" if self.socket else self.url.rstrip("/")
+        return f"{root}/api"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every call carries."""
+        named = {} if self.workspace is None else {"X-Workspace-ID": self.workspace}
+        return {"Authorization": f"Bearer {self.token}", **named}
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether it is on this machine, where no proxy has anything to do."""
+        host = urlsplit(self.url).hostname
+        if self.socket or host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host or "").is_loopback
+        except ValueError:
+            return False
+
+
+class Connection:
+    """A synchronous connection; `transport` replaces the network in tests."""
+
+    def __init__(self, server: Server, *, transport: httpx.BaseTransport | None = None) -> None:
+        self.server = server
+        if transport is None and server.socket:
+            transport = httpx.HTTPTransport(uds=server.socket)
+        try:
+            self._http = httpx.Client(
+                base_url=server.base,
+                headers=server.headers,
+                timeout=_TIMEOUT,
+                transport=transport,
+                trust_env=not server.is_local,
+            )
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise _unusable(server) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Return the JSON of an answer, None where it has none.
+
+        Query fields that are None are left out. Raises `ApiError` for a refusal and
+        `UnreachableError` where no answer came.
+        """
+        try:
+            response = self._http.request(
+                method, path, json=body, params=_given(query), headers=headers
+            )
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise _failure(self.server, error) from error
+        return answer(response)
+
+
+class AsyncConnection:
+    """The same on Trio, where a call ends when its scope is cancelled."""
+
+    def __init__(
+        self, server: Server, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.server = server
+        if transport is None and server.socket:
+            transport = httpx.AsyncHTTPTransport(uds=server.socket)
+        try:
+            self._http = httpx.AsyncClient(
+                base_url=server.base,
+                headers=server.headers,
+                timeout=_TIMEOUT,
+                transport=transport,
+                trust_env=not server.is_local,
+            )
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise _unusable(server) from error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        answer_seconds: float = limits.ANSWER_SECONDS_MAX,
+    ) -> Any:
+        """As `Connection.call`; `answer_seconds` is how long the answer may take."""
+        timeout = httpx.Timeout(answer_seconds, connect=limits.CONNECT_SECONDS_MAX)
+        try:
+            response = await self._http.request(
+                method, path, json=body, headers=headers, timeout=timeout
+            )
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise _failure(self.server, error) from error
+        return answer(response)
+
+
+def answer(response: httpx.Response) -> Any:
+    """Return the JSON of a good answer, None for an empty one; raise `ApiError` for any other."""
+    if response.is_success:
+        if response.status_code == _NO_CONTENT or not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise _no_wakeful(response) from None
+    try:
+        problem = response.json()
+        code, message = problem["code"], problem["detail"]
+    except (ValueError, KeyError, TypeError):
+        raise _no_wakeful(response) from None
+    details = problem.get("details")
+    raise ApiError(code, message, status=response.status_code, details=details)
+
+
+def _given(query: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {name: value for name, value in (query or {}).items() if value is not None} or None
+
+
+def _failure(server: Server, error: Exception) -> UnreachableError:
+    """Say that no answer came, with the reason that the system gave."""
+    return UnreachableError(f"no answer from {server.url}: {error or type(error).__name__}")
+
+
+def _unusable(server: Server) -> ApiError:
+    return ApiError("invalid_input", f"{server.url} is no address of a server")
+
+
+def _no_wakeful(response: httpx.Response) -> ApiError:
+    """Return the error for an answer that Wakeful never gives, such as that of a proxy."""
+    text = " ".join(response.text.split())[: limits.ERROR_CHARS_MAX]
+    return ApiError(
+        "unexpected_answer",
+        f"{response.request.url} answered {response.status_code}: {text or 'nothing'}",
+        status=response.status_code,
+    )

@@ -1,0 +1,121 @@
+"""What a daemon calls, with its daemon token: register, claim, report (api.md, Daemon side)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from client import limits
+from client.connection import AsyncConnection
+
+CAPABILITIES: Final = "joined-wakeups-v1"
+
+
+@attrs.frozen(kw_only=True)
+class Claim:
+    """A run that was handed out; `generation` names this very claim (W-104)."""
+
+    run_id: str
+    generation: str
+    prompt: str
+    token: str = attrs.field(repr=False)
+    issue: str
+    identifier: str
+    wakeup_id: str | None
+
+    @classmethod
+    def read(cls, task: dict[str, Any]) -> Claim:
+        """Return the claim in one element of `tasks`."""
+        return cls(
+            run_id=task["id"],
+            generation=task["dispatched_at"],
+            prompt=task["prompt"],
+            token=task["token"],
+            issue=task["issue"]["id"],
+            identifier=task["issue"]["identifier"],
+            wakeup_id=task["wakeup_id"],
+        )
+
+
+class DaemonApi:
+    """The calls of one daemon. Every method raises `ApiError`; none calls twice."""
+
+    def __init__(self, connection: AsyncConnection, daemon_id: str) -> None:
+        self._call = connection.call
+        self.daemon_id = daemon_id
+
+    async def register(
+        self, *, runtime_name: str, provider: str, device_name: str, version: str
+    ) -> str:
+        """Announce this daemon with one runtime and return the runtime's id.
+
+        The server takes back what an earlier process of this daemon left in flight.
+        """
+        body = {
+            "daemon_id": self.daemon_id,
+            "device_name": device_name,
+            "version": version,
+            "runtimes": [{"name": runtime_name, "provider": provider}],
+        }
+        answer = await self._call("POST", "/daemon/register", body=body)
+        runtime_id: str = answer["runtimes"][0]["id"]
+        return runtime_id
+
+    async def heartbeat(self, runtime_ids: Sequence[str]) -> None:
+        """Say that this daemon is alive."""
+        body = {"daemon_id": self.daemon_id, "runtime_ids": list(runtime_ids)}
+        await self._call("POST", "/daemon/heartbeat", body=body)
+
+    async def claim(
+        self, runtime_ids: Sequence[str], *, max_tasks: int, wait_seconds: int
+    ) -> tuple[Claim, ...]:
+        """Claim runs; where there is none, wait for the first up to `wait_seconds`."""
+        body = {
+            "daemon_id": self.daemon_id,
+            "runtime_ids": list(runtime_ids),
+            "max_tasks": max_tasks,
+            "wait_seconds": wait_seconds,
+        }
+        answer = await self._call(
+            "POST",
+            "/daemon/tasks/claim",
+            body=body,
+            headers={"X-Client-Capabilities": CAPABILITIES},
+            answer_seconds=wait_seconds + limits.CLAIM_GRACE_SECONDS,
+        )
+        return tuple(map(Claim.read, answer["tasks"]))
+
+    async def renew_lease(self, run_id: str) -> None:
+        """Say that a claimed run is still being prepared."""
+        await self._task(run_id, "prepare-lease")
+
+    async def start(self, claim: Claim) -> None:
+        """Start a claimed run; 409 `stale_claim` where it was handed out again since."""
+        await self._task(claim.run_id, "start", dispatched_at=claim.generation)
+
+    async def complete(self, claim: Claim, output: str) -> None:
+        """Report success."""
+        await self._task(claim.run_id, "complete", output=output, dispatched_at=claim.generation)
+
+    async def fail(self, claim: Claim, error: str, reason: str) -> None:
+        """Report that the run could not be done."""
+        await self._task(
+            claim.run_id,
+            "fail",
+            error=error,
+            failure_reason=reason,
+            dispatched_at=claim.generation,
+        )
+
+    async def status(self, run_id: str) -> str:
+        """Return the status of a run."""
+        answer = await self._call("GET", f"/daemon/tasks/{quote(run_id, safe='')}/status")
+        status: str = answer["status"]
+        return status
+
+    async def _task(self, run_id: str, report: str, **body: Any) -> None:
+        path = f"/daemon/tasks/{quote(run_id, safe='')}/{report}"
+        await self._call("POST", path, body=body or None)

@@ -1,0 +1,45 @@
+"""What can go wrong in a call: the server refused it, or it was not reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+UNREACHABLE: Final = "unreachable"
+_SERVER_ERRORS: Final = 500
+_TIMED_OUT: Final = 408
+
+
+class ApiError(Exception):
+    """The server refused a call: its stable `code`, a sentence for a person, the HTTP status.
+
+    `status` is None where there is no answer. `details.field` names a field that is to blame.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+        self.details: dict[str, Any] = dict(details or {})
+
+    @property
+    def is_passing(self) -> bool:
+        """Tell whether the server may answer otherwise later: it is away, stopping or busy."""
+        if self.status is None:
+            return self.code == UNREACHABLE
+        return self.status >= _SERVER_ERRORS or self.status == _TIMED_OUT
+
+
+class UnreachableError(ApiError):
+    """No answer came; whether the call took effect is not known."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(UNREACHABLE, message)

@@ -1,0 +1,245 @@
+"""Claims: a daemon gets runs, each with a generation, a lease, a prompt and a credential.
+
+One attempt is one transaction (W-101 to W-106). Candidates are found without locks; then their
+agents are locked in id order and the candidates of these agents are found again, so that two claims
+of one agent follow each other and the fence and the agent's limit hold exactly. Runs are locked
+without waiting. A claim that lost such a race is told to look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import attrs
+import structlog
+
+from engine import limits
+from engine.domain.commands.runs import ClaimRuns
+from engine.domain.prompt import PromptFacts, render_prompt
+from engine.domain.records import RunStatus
+from engine.domain.texts import whole_number
+from engine.domain.views.runs import (
+    ClaimAttempt,
+    ClaimedAgentView,
+    ClaimedIssueView,
+    ClaimedRun,
+)
+from engine.errors import WakefulError
+from engine.service.daemons import (
+    daemon_mismatch,
+    require_daemon,
+    require_daemon_id,
+    require_runtime_ids,
+)
+from engine.service.enqueue import RunReason
+from engine.service.registry import Work, serves
+from engine.service.runs import freed, tell
+from engine.service.tokens import TokenPrefix, mint
+from engine.storage import queries
+from engine.storage.database import ConstraintViolation, Lane, Record
+from engine.storage.runs import run_fields
+from engine.storage.runs import sql as runs_sql
+
+_sql: Final = queries.load("claims")
+_log = structlog.get_logger(__name__)
+_REFUSED: Final = "invalid_task_identity"  # W-108
+_UNAVAILABLE: Final = "the wakeup behind this run is off, was changed, or lost its rights"
+
+
+@attrs.define(kw_only=True)
+class _Attempt:
+    """One attempt: what it may look at, and what has come of it so far."""
+
+    runtimes: list[UUID]
+    now: datetime
+    most: int
+    runs: list[ClaimedRun] = attrs.field(factory=list)
+    left_out: list[UUID] = attrs.field(factory=list)  # runs that could not be handed over
+
+
+@serves(ClaimRuns, lane=Lane.CLAIM)
+async def claim_runs(work: Work, command: ClaimRuns) -> ClaimAttempt:
+    """Hand out at most `max_tasks` runs of the daemon's online runtimes, one an agent.
+
+    Locks agents, then runs. Raises 400 for a field, 403 for a daemon of another token (W-102), and
+    `contention` when a request took a slot at the moment of its promotion: the claim is repeated.
+    """
+    workspace_id, token_id = require_daemon(work)
+    daemon_id = require_daemon_id(command.daemon_id)
+    wanted = require_runtime_ids(command.runtime_ids)
+    most = whole_number(
+        "max_tasks", command.max_tasks, low=0, high=limits.CLAIM_TASKS_MAX, code="invalid_input"
+    )
+    whole_number(
+        "wait_seconds",
+        command.wait_seconds,
+        low=0,
+        high=limits.CLAIM_WAIT_SECONDS_MAX,
+        code="invalid_input",
+    )
+    caller = await work.session.fetchrow(
+        _sql.caller, workspace_id, daemon_id, token_id, wanted, limits.RUNTIME_OFFLINE_SECONDS
+    )
+    if caller is None or not caller["owned"]:
+        raise daemon_mismatch()
+    attempt = _Attempt(runtimes=caller["fresh"], now=caller["now"], most=most)
+    if most == 0:
+        return ClaimAttempt(runs=(), now=attempt.now, is_final=True)
+    may_find_more = await _look(work, attempt)
+    if attempt.runs:
+        return ClaimAttempt(runs=tuple(attempt.runs), now=attempt.now)
+    if may_find_more:
+        return ClaimAttempt(runs=(), now=attempt.now, next_look_at=attempt.now)
+    next_look_at = await work.session.fetchval(
+        _sql.next_look, attempt.runtimes, attempt.now, limits.CLAIM_RECOVERY_SECONDS
+    )
+    return ClaimAttempt(runs=(), now=attempt.now, next_look_at=next_look_at)
+
+
+async def _look(work: Work, attempt: _Attempt) -> bool:
+    """Hand out what can be handed out now; without a run, tell whether to look again at once.
+
+    All agents are locked by one statement: what follows takes locks that lock order puts behind
+    them. A few more agents than asked for stand in for those that another claim empties meanwhile.
+    """
+    seen = await _candidates(work, attempt, None, attempt.most + limits.CLAIM_SPARE_AGENTS)
+    if not seen:
+        return False
+    wanted = list({row["agent_id"] for row in seen})
+    agents = [row["id"] for row in await work.session.fetch(_sql.lock_agents, wanted)]
+    due = [row["id"] for row in seen if row["status"] == RunStatus.DEFERRED]
+    if due:
+        await _promote(work, due)
+    for _ in range(limits.CLAIM_ROUNDS_MAX):
+        exact = await _candidates(work, attempt, agents, attempt.most)
+        picked = [row["id"] for row in exact if row["status"] != RunStatus.DEFERRED]
+        held = await work.session.fetch(_sql.hold, picked) if picked else []
+        await _hand_out(work, attempt, sorted(held, key=lambda row: picked.index(row["id"])))
+        if attempt.runs or not held:
+            break
+    return not attempt.left_out
+
+
+async def _candidates(
+    work: Work, attempt: _Attempt, agents: Sequence[UUID] | None, most: int
+) -> list[Record]:
+    return await work.session.fetch(
+        _sql.candidates,
+        attempt.runtimes,
+        attempt.now,
+        agents,
+        most,
+        attempt.left_out,
+        limits.CLAIM_CANDIDATES_MAX,
+        limits.CLAIM_RECOVERY_SECONDS,
+    )
+
+
+async def _promote(work: Work, due: list[UUID]) -> None:
+    try:
+        await work.session.execute(_sql.promote, due)
+    except ConstraintViolation as error:
+        if error.constraint != "agent_task_pending_idx":
+            raise
+        raise WakefulError("contention", "a request took the slot of a deferred run") from None
+
+
+async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> None:
+    """Make the response of each held run, then claim those that can be delivered (W-104).
+
+    What cannot be delivered stays in the queue as it is, and takes no other run along.
+    """
+    responses: dict[UUID, ClaimedRun] = {}
+    hashes: list[bytes] = []
+    for row in held:
+        if not is_admitted(row):
+            await _refuse(work, row)
+            continue
+        minted = mint(TokenPrefix.RUN)
+        try:
+            response = _response(row, minted.text)
+        except Exception:  # noqa: BLE001 - W-104: whatever is wrong with one run, the others go out
+            _log.warning("claim.not_delivered", run_id=str(row["id"]), exc_info=True)
+            attempt.left_out.append(row["id"])
+            continue
+        responses[response.id] = response
+        hashes.append(minted.hash)
+    if not responses:
+        return
+    rows = await work.session.fetch(
+        _sql.hand_out,
+        list(responses),
+        hashes,
+        limits.PREPARE_LEASE_SECONDS,
+        limits.RUN_TOKEN_SECONDS,
+    )
+    claims = {row["id"]: row for row in rows}
+    attempt.runs = [
+        attrs.evolve(
+            response,
+            status=RunStatus.DISPATCHED,
+            runtime_id=claims[run_id]["runtime_id"],
+            dispatched_at=claims[run_id]["dispatched_at"],
+        )
+        for run_id, response in responses.items()
+    ]
+
+
+def is_admitted(row: Record) -> bool:
+    """Whether the rule behind a run still stands for it (W-106); an ordinary run needs none.
+
+    The rule must be there as it was when it fired, not switched off, and its creator must still be
+    the run's originator with the right to invoke the agent. `enabled` is not asked: the run of a
+    spent rule starts.
+    """
+    if row["wakeup_id"] is None:
+        return True
+    return bool(
+        row["rule_id"] is not None
+        and row["rule_issue_id"] == row["issue_id"]
+        and row["rule_agent_id"] == row["agent_id"]
+        and row["rule_revision"] == row["context"].get("wakeup_revision")
+        and row["rule_disabled_at"] is None
+        and row["rule_created_by"] == row["originator_user_id"]
+        and row["may_invoke"]
+    )
+
+
+async def _refuse(work: Work, row: Record) -> None:
+    """End a run that its rule no longer admits, before any daemon has it; no retry (W-108)."""
+    await work.session.execute(runs_sql.fail, row["id"], _UNAVAILABLE, _REFUSED)
+    await work.session.execute(runs_sql.end_claim, row["id"])
+    await tell(work, row["id"], "run_failed", "system", None, failure_reason=_REFUSED)
+    freed(work, row)
+
+
+def _response(row: Record, token: str) -> ClaimedRun:
+    is_wakeup = row["wakeup_id"] is not None
+    facts = PromptFacts(
+        issue_id=row["issue_id"],
+        issue_identifier=row["issue_identifier"],
+        wakeup_id=row["wakeup_id"],
+        trigger_comment_id=row["trigger_comment_id"],
+        thread_id=None if is_wakeup else row["comment_thread_id"],
+        is_by_hand=row["context"].get("reason") == RunReason.BY_HAND,
+        note=row["handoff_note"],
+    )
+    return ClaimedRun(
+        **run_fields(row),
+        prompt=render_prompt(facts),
+        wakeup_joined=None,
+        agent=ClaimedAgentView(
+            id=row["agent_id"], name=row["agent_name"], instructions=row["agent_instructions"]
+        ),
+        issue=ClaimedIssueView(
+            id=row["issue_id"],
+            identifier=row["issue_identifier"],
+            title=row["issue_title"],
+            description=row["issue_description"],
+            status=row["issue_status"],
+        ),
+        token=token,
+    )

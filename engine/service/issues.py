@@ -1,0 +1,289 @@
+"""Use cases of issues.
+
+Closing one switches its wakeups off, deleting one takes them away, in the same transaction; an
+assignment to an agent queues a run of that agent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from engine import limits
+from engine.domain import fields
+from engine.domain.commands import UNSET
+from engine.domain.commands.tracker import (
+    CreateIssue,
+    DeleteIssue,
+    FindIssue,
+    GetIssue,
+    ListIssues,
+    UpdateIssue,
+)
+from engine.domain.issue_drafts import CATEGORIES, CLOSED_CATEGORIES, IssueDraft
+from engine.domain.views import Page
+from engine.domain.views.tracker import IssueView
+from engine.errors import invalid, not_found
+from engine.service import closing, standing, summons, timeline
+from engine.service.enqueue import RunReason
+from engine.service.registry import Work, serves
+from engine.storage import queries
+from engine.storage.database import Record, Session
+from engine.storage.paging import fetch_page
+
+_sql: Final = queries.load("issues")
+_TOLD_APART: Final = frozenset({"status", "assignee_type", "assignee_id"})
+
+
+@serves(ListIssues)
+async def list_issues(work: Work, query: ListIssues) -> Page[IssueView]:
+    """Return the issues of a workspace that match every filter given."""
+    workspace_id = standing.read_workspace(work, query.workspace_id)
+    if query.category is not None:
+        fields.choice("category", query.category, CATEGORIES)
+    is_search = query.search is not None and query.search.strip()
+    rows, total = await fetch_page(
+        work.session,
+        _sql.list,
+        workspace_id,
+        None if query.status is None else fields.line("status", query.status),
+        query.category,
+        query.assignee,
+        query.parent,
+        fields.search_pattern(query.search) if query.search and is_search else None,
+        limit=query.limit,
+        offset=query.offset,
+    )
+    return Page(items=tuple(_view(row) for row in rows), total=total)
+
+
+@serves(GetIssue)
+async def get_issue(work: Work, query: GetIssue) -> IssueView:
+    """Return one issue. Raises 404 where the caller may not read it."""
+    await standing.read_issue(work, query.issue_id)
+    return await _read(work.session, query.issue_id)
+
+
+@serves(FindIssue)
+async def find_issue(work: Work, query: FindIssue) -> UUID:
+    """Return the id of an issue by id, wherever the caller reads, or by identifier. Raises 404."""
+    standing.refuse_daemon(work)
+    issue_id = fields.parse_id(query.ref)
+    if issue_id is None:
+        identifier = fields.parse_identifier(query.ref)
+        if identifier is None:
+            raise not_found("issue")
+        workspace_id = standing.read_workspace(work, query.workspace_id)
+        issue_id = await work.session.fetchval(_sql.by_number, workspace_id, *identifier)
+    if issue_id is None:
+        raise not_found("issue")
+    await standing.read_issue(work, issue_id)
+    return issue_id
+
+
+@serves(CreateIssue)
+async def create_issue(work: Work, command: CreateIssue) -> IssueView:
+    """Make an issue with the next number of its workspace.
+
+    Locks the workspace NO KEY UPDATE until COMMIT. Raises 403, 404, 400 for a field, and
+    `agent_unavailable` for an archived assignee.
+    """
+    workspace_id = standing.read_workspace(work, command.workspace_id)
+    draft = IssueDraft.of(command).checked()
+    _require_no_project(draft)
+    number = await work.session.fetchval(_sql.next_number, workspace_id)
+    await standing.stand_in(work, workspace_id)
+    category = await work.session.fetchval(_sql.status, workspace_id, draft.status)
+    _require_category(category)
+    agent_id = await summons.check_assignee(work, workspace_id, draft)
+    await _require_parent(work.session, workspace_id, draft.parent_id)
+    issue_id: UUID = await work.session.fetchval(
+        _sql.insert, workspace_id, number, work.caller.actor_type, work.caller.actor_id,
+        draft.title, draft.description, draft.status, draft.priority, draft.assignee_type,
+        draft.assignee_id, draft.parent_id, draft.stage, draft.start_date, draft.due_date,
+        draft.metadata,
+    )  # fmt: skip
+    await timeline.record(work, workspace_id, issue_id, "issue_created")
+    if draft.assignee_id is not None:
+        await _tell_assignment(work, workspace_id, issue_id, None, draft)
+    if agent_id is not None and category not in CLOSED_CATEGORIES:
+        await summons.summon(work, agent_id, issue_id, RunReason.ASSIGNMENT)
+    return await _read(work.session, issue_id)
+
+
+@serves(UpdateIssue)
+async def update_issue(work: Work, command: UpdateIssue) -> IssueView:
+    """Change an issue; sending what is there already changes nothing, not even the revision.
+
+    Locks the issue NO KEY UPDATE; for a new parent the workspace before it; when it closes, its
+    rules, unstarted wakeup runs and advisory locks after it (W-186). Raises 403, 404, 400 for a
+    field, and `agent_unavailable` for an archived assignee.
+    """
+    session, issue_id = work.session, command.issue_id
+    workspace_id = await standing.read_issue(work, issue_id)
+    if command.parent_id is not UNSET and command.parent_id is not None:
+        await session.execute(_sql.lock_workspace, workspace_id)
+    await standing.stand_in(work, workspace_id)
+    row = await session.fetchrow(_sql.lock, issue_id)
+    if row is None:
+        raise not_found("issue")
+    old = IssueDraft.of(row)
+    new = old.patched(command).checked()
+    changed = new.changes_from(old)
+    if not changed:
+        return await _read(session, issue_id)
+    is_closed, agent_id = await _check_changes(work, workspace_id, issue_id, new, changed)
+    # An agent that takes an issue over is at work on it already.
+    called = [agent_id] if agent_id and not is_closed and agent_id != work.caller.agent_id else []
+    await closing.lock_pending_runs(session, issue_id, called)
+    withdrawal = None
+    if "status" in changed and is_closed:
+        withdrawal = await closing.lock_wakeups(session, issue_id)
+    await session.execute(
+        _sql.update, issue_id, new.title, new.description, new.status, new.priority,
+        new.assignee_type, new.assignee_id, new.parent_id, new.stage, new.start_date,
+        new.due_date, new.metadata,
+    )  # fmt: skip
+    await _tell_changes(work, workspace_id, issue_id, old, new)
+    for each in called:
+        await summons.summon(work, each, issue_id, RunReason.ASSIGNMENT)
+    if withdrawal is not None:
+        await closing.switch_off(session, withdrawal)
+    return await _read(session, issue_id)
+
+
+@serves(DeleteIssue)
+async def delete_issue(work: Work, command: DeleteIssue) -> None:
+    """Remove an issue with its comments, timeline, rules and receipts (W-189).
+
+    Unstarted runs are cancelled, sub-issues lose their parent. Locks the issue FOR UPDATE and the
+    rest in lock order. Raises 403, 404.
+    """
+    session, issue_id = work.session, command.issue_id
+    await standing.stand_at(work, issue_id)
+    if await session.fetchrow(_sql.lock_for_delete, issue_id) is None:
+        raise not_found("issue")
+    await session.execute(_sql.lock_children, issue_id)
+    withdrawal = await closing.lock_everything(session, issue_id)
+    caller = work.caller
+    await session.execute(_sql.orphan_children, issue_id, caller.actor_type, caller.actor_id)
+    await session.execute(_sql.delete_comments, issue_id)
+    await session.execute(_sql.delete_activities, issue_id)
+    await closing.remove(session, withdrawal)
+    await session.execute(_sql.delete, issue_id)
+
+
+# --- Checks that ask the database ---------------------------------------------------------------
+
+
+def _require_no_project(draft: IssueDraft) -> None:
+    if draft.project_id is not None:
+        raise invalid("project_id", "there is no such project in the workspace")
+
+
+async def _check_changes(
+    work: Work, workspace_id: UUID, issue_id: UUID, new: IssueDraft, changed: frozenset[str]
+) -> tuple[bool, UUID | None]:
+    """Return whether the issue is closed afterwards, and the agent that the change calls.
+
+    Only what changes is checked: what somebody else has stored does not hold up the rest.
+    """
+    if "project_id" in changed:
+        _require_no_project(new)
+    category = await work.session.fetchval(_sql.status, workspace_id, new.status)
+    if "status" in changed:
+        _require_category(category)
+    agent_id = None
+    if changed & {"assignee_type", "assignee_id"}:
+        agent_id = await summons.check_assignee(work, workspace_id, new)
+    if "parent_id" in changed:
+        await _require_parent(work.session, workspace_id, new.parent_id, child_id=issue_id)
+    return category in CLOSED_CATEGORIES, agent_id
+
+
+def _require_category(category: str | None) -> None:
+    if category is None:
+        raise invalid("status", "the workspace has no such status")
+
+
+async def _require_parent(
+    session: Session, workspace_id: UUID, parent_id: UUID | None, *, child_id: UUID | None = None
+) -> None:
+    """Raise 400 unless the parent is in the workspace, near enough to the top, not below itself."""
+    if parent_id is None:
+        return
+    if not await session.fetchval(_sql.parent, parent_id, workspace_id):
+        raise invalid("parent_id", "there is no such issue in the workspace")
+    rows = await session.fetch(_sql.ancestors, parent_id, limits.ISSUE_HOPS_MAX)
+    if any(row["id"] == child_id for row in rows):
+        raise invalid("parent_id", "an issue cannot be below itself")
+    if len(rows) > limits.ISSUE_HOPS_MAX:
+        raise invalid("parent_id", f"issues nest at most {limits.ISSUE_HOPS_MAX} deep")
+
+
+# --- What the timeline says ---------------------------------------------------------------------
+
+
+async def _tell_changes(
+    work: Work, workspace_id: UUID, issue_id: UUID, old: IssueDraft, new: IssueDraft
+) -> None:
+    """Write one entry for the status, one for the assignee, one that names the other fields."""
+    changed = new.changes_from(old)
+    if rest := sorted(changed - _TOLD_APART):
+        await timeline.record(work, workspace_id, issue_id, "issue_updated", changed_fields=rest)
+    if "status" in changed:
+        await timeline.record(
+            work,
+            workspace_id,
+            issue_id,
+            "issue_status_changed",
+            previous_status=old.status,
+            status=new.status,
+        )
+    if changed & {"assignee_type", "assignee_id"}:
+        await _tell_assignment(work, workspace_id, issue_id, old, new)
+
+
+async def _tell_assignment(
+    work: Work, workspace_id: UUID, issue_id: UUID, old: IssueDraft | None, new: IssueDraft
+) -> None:
+    await timeline.record(
+        work,
+        workspace_id,
+        issue_id,
+        "issue_assigned",
+        previous_assignee_type=None if old is None else old.assignee_type,
+        previous_assignee_id=_text(None if old is None else old.assignee_id),
+        assignee_type=new.assignee_type,
+        assignee_id=_text(new.assignee_id),
+    )
+
+
+def _text(identifier: UUID | None) -> str | None:
+    return None if identifier is None else str(identifier)
+
+
+# --- Rows ---------------------------------------------------------------------------------------
+
+_SAME: Final = (
+    "id", "workspace_id", "number", "title", "description", "status", "category", "priority",
+    "assignee_type", "assignee_id", "creator_type", "creator_id", "stage", "project_id",
+    "start_date", "due_date", "properties", "metadata", "revision", "created_at", "updated_at",
+)  # fmt: skip
+
+
+async def _read(session: Session, issue_id: UUID) -> IssueView:
+    row = await session.fetchrow(_sql.get, issue_id)
+    if row is None:
+        raise not_found("issue")
+    return _view(row)
+
+
+def _view(row: Record) -> IssueView:
+    values: dict[str, Any] = {name: row[name] for name in _SAME}
+    return IssueView(
+        identifier=f"{row['issue_prefix']}-{row['number']}",
+        parent_id=row["parent_issue_id"],
+        labels=(),
+        **values,
+    )

@@ -1,0 +1,149 @@
+"""Registering a rule, and replacing one: the two ways a configuration is saved.
+
+Everything that can be refused is refused before the listening lock is taken, which writers of the
+issue share; a refused save changes nothing (W-011).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from engine import limits
+from engine.domain.commands.wakeups import CreateRule, ReplaceRule
+from engine.domain.decision import describe_rule
+from engine.domain.records import Kind, Rule
+from engine.domain.rules import RuleDraft, ValidRule, validate
+from engine.domain.views.wakeups import RuleView
+from engine.errors import WakefulError, invalid
+from engine.service.registry import Work, serves
+from engine.service.rule_locks import (
+    Held,
+    hold_target,
+    lock_inputs,
+    lock_rule,
+    lock_unstarted,
+    withdraw,
+)
+from engine.service.wakeups import show_rule
+from engine.storage.dispatch import rule_of
+from engine.storage.wakeups import sql
+
+_REPLACED: Final = "Cancelled before it started: the wakeup was changed meanwhile."
+
+
+@serves(CreateRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
+async def create_rule(work: Work, command: CreateRule) -> RuleView:
+    """Register a rule, which watches from its commit onward (W-015, W-016).
+
+    Writes the rule and `wakeup_created`. Raises 400 for a configuration that may not be stored
+    and for a closed issue, 403 and 404 as `hold_target`.
+    """
+    held, person = await hold_target(work, command.issue_id, _target_of(work, command.draft))
+    now = await work.session.fetchval(sql.now)
+    valid = validate(command.draft, now)
+    await check_references(work, held, valid)
+    await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
+    await refuse_closed(work, held)
+    row = await work.session.fetchrow(
+        sql.insert, held.workspace_id, held.issue_id, *_columns(work, person, valid), now
+    )
+    assert row is not None, "an insert without conflict returns its row"
+    rule = rule_of(row)
+    await _tell_created(work, rule)
+    work.arm(rule.next_fire_at)
+    return await show_rule(work, held.issue_id, rule.id)
+
+
+@serves(ReplaceRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
+async def replace_rule(work: Work, command: ReplaceRule) -> RuleView:
+    """Replace a configuration and watch anew from the commit onward (W-020 to W-022).
+
+    The caller becomes its creator. Pending inputs are discarded, unstarted runs cancelled. Raises
+    as `create_rule`, and 403 unless the caller may manage the rule.
+    """
+    held, person = await hold_target(work, command.issue_id, _target_of(work, command.draft))
+    rule = await lock_rule(work, held, command.rule_id)
+    now = await work.session.fetchval(sql.now)
+    valid = validate(command.draft, now)
+    await check_references(work, held, valid)
+    runs = await lock_unstarted(work, rule.id)
+    await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
+    await refuse_closed(work, held)
+    await withdraw(work, rule.id, runs, _REPLACED)
+    await work.session.execute(sql.replace, rule.id, *_columns(work, person, valid), now)
+    work.arm(valid.next_fire_at)
+    return await show_rule(work, held.issue_id, rule.id)
+
+
+async def check_references(work: Work, held: Held, valid: ValidRule) -> None:
+    """Raise 400 unless everything that the rule refers to is here (W-018, W-019, W-055)."""
+    wanted = valid.lookups
+    row = await work.session.fetchrow(
+        sql.unmet,
+        held.workspace_id,
+        held.issue_id,
+        wanted.member_user_id,
+        wanted.agent_id,
+        wanted.task_id,
+        wanted.comment_id,
+    )
+    assert row is not None, "the query has no FROM"
+    actor = "filter_agent_id" if valid.filter_agent_id else "filter_actor_id"
+    for missing, field, problem in (
+        ("member_user_id", actor, "is no member of this workspace"),
+        ("agent_id", actor, "is no agent of this workspace"),
+        ("task_id", "filter_task_id", "is no run of this issue"),
+    ):
+        if row[missing]:
+            raise invalid(field, f"{field} {problem}", code="invalid_filter")
+    if row["comment_id"]:
+        raise invalid("parent_comment_id", "parent_comment_id is no live comment of this issue")
+
+
+async def refuse_closed(work: Work, held: Held) -> None:
+    """Raise 400 if the issue is closed, as it stands under its lock (W-026)."""
+    if await work.session.fetchval(sql.issue_is_closed, held.issue_id):
+        raise WakefulError("issue_closed", "the issue is closed; reopen it first")
+
+
+def _target_of(work: Work, draft: RuleDraft) -> UUID:
+    """Return whom the rule is to wake: an agent that names nobody means itself (W-012)."""
+    agent_id = draft.agent_id or work.caller.agent_id
+    if agent_id is None:
+        raise invalid("agent_id", "agent_id is missing", code="missing_field")
+    return agent_id
+
+
+def _columns(work: Work, person: UUID, valid: ValidRule) -> tuple[object, ...]:
+    """Return the columns of a configuration in the order of `insert` and `replace`."""
+    return (
+        valid.agent_id or work.caller.agent_id,
+        person,
+        work.caller.run_id,
+        valid.parent_comment_id,
+        valid.instruction,
+        valid.kind,
+        valid.mode,
+        list(valid.event_types),
+        valid.filter_agent_id,
+        valid.filter_task_id,
+        valid.filter_actor_type,
+        valid.filter_actor_id,
+        valid.interval_seconds,
+        valid.cron_expression,
+        valid.timezone,
+        valid.next_fire_at,
+    )
+
+
+async def _tell_created(work: Work, rule: Rule) -> None:
+    await work.session.execute(
+        sql.tell,
+        rule.workspace_id,
+        rule.issue_id,
+        work.caller.actor_type,
+        work.caller.actor_id,
+        "wakeup_created",
+        {"wakeup": describe_rule(rule)},
+    )

@@ -1,0 +1,172 @@
+-- Claims: which runs a daemon gets, and what comes with them (W-101 to W-106).
+-- Lock order: agents (in id order, waited for), then runs (never waited for). Two claims of one
+-- agent thereby follow each other, and what the second reads after its lock is exact.
+
+-- name: caller
+-- Whether the caller's token ($3) is valid and registered this daemon ($2), and which of the wanted
+-- runtimes ($4) are its own and had a sign of life within $5 seconds. No row: no such daemon.
+SELECT n.now, d.token_id = $3 AND k.revoked_at IS NULL
+         AND (k.expires_at IS NULL OR k.expires_at > n.now) AS owned,
+       ARRAY(SELECT t.id FROM agent_runtime t
+              WHERE t.workspace_id = $1 AND t.daemon_id = $2 AND t.id = ANY ($4::uuid[])
+                AND t.last_seen_at >= n.now - make_interval(secs => $5)) AS fresh
+  FROM (SELECT wakeful_now() AS now) n, daemon d
+  JOIN access_token k ON k.id = d.token_id
+ WHERE d.workspace_id = $1 AND d.daemon_id = $2;
+
+-- name: candidates
+-- The best run of each agent ($3: of these agents, null: of all) that could be handed out now, at
+-- most $4: claims that were lost first, then by priority, age and id; beside them the deferred runs
+-- whose time has come and whose slot is free. Runs $5 are left out; $2 is now, $7 the seconds
+-- after which a claim without start and live lease counts as lost.
+-- Index: agent_task_claim_idx in its order, at most $6 rows a runtime; agent_task_active_idx for
+-- the fence, the agents' limits and lost claims; agent_task_deferred_idx.
+WITH waiting AS (
+  SELECT c.*
+    FROM unnest($1::uuid[]) AS t (id)
+   CROSS JOIN LATERAL (
+     SELECT q.id, q.agent_id, q.status, q.priority, q.created_at
+       FROM agent_task_queue q
+       JOIN agent a ON a.id = q.agent_id AND a.archived_at IS NULL
+       JOIN issue i ON i.id = q.issue_id
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS runs FROM agent_task_queue b
+         WHERE b.agent_id = q.agent_id
+           AND b.status IN ('dispatched', 'waiting_local_directory', 'running')) busy
+      WHERE q.runtime_id = t.id AND q.status = 'queued'
+        AND ($3::uuid[] IS NULL OR q.agent_id = ANY ($3)) AND q.id <> ALL ($5::uuid[])
+        AND busy.runs < a.max_concurrent_tasks
+        AND NOT EXISTS (
+          SELECT FROM agent_task_queue f
+           WHERE f.agent_id = q.agent_id AND f.issue_id = q.issue_id
+             AND f.status IN ('dispatched', 'waiting_local_directory', 'running'))
+      ORDER BY q.priority DESC, q.created_at, q.id
+      LIMIT $6) c
+), lost AS (
+  SELECT q.id, q.agent_id, q.status, q.priority, q.created_at
+    FROM agent a
+    JOIN agent_task_queue q ON q.agent_id = a.id
+    JOIN issue i ON i.id = q.issue_id
+   WHERE a.runtime_id = ANY ($1) AND a.archived_at IS NULL
+     AND ($3 IS NULL OR a.id = ANY ($3)) AND q.id <> ALL ($5)
+     AND q.status = 'dispatched' AND q.started_at IS NULL
+     AND q.dispatched_at <= $2::timestamptz - make_interval(secs => $7)
+     AND NOT EXISTS (SELECT FROM run_lease l WHERE l.task_id = q.id AND l.expires_at > $2)
+), due AS (
+  SELECT c.*
+    FROM unnest($1) AS t (id)
+   CROSS JOIN LATERAL (
+     SELECT q.id, q.agent_id, q.status, q.priority, q.created_at
+       FROM agent_task_queue q
+       JOIN agent a ON a.id = q.agent_id AND a.archived_at IS NULL
+      WHERE q.runtime_id = t.id AND q.status = 'deferred' AND q.fire_at <= $2
+        AND ($3 IS NULL OR q.agent_id = ANY ($3))
+        AND NOT EXISTS (
+          SELECT FROM agent_task_queue p
+           WHERE p.issue_id = q.issue_id AND p.agent_id = q.agent_id
+             AND coalesce(p.comment_thread_id, '00000000-0000-0000-0000-000000000000')
+               = coalesce(q.comment_thread_id, '00000000-0000-0000-0000-000000000000')
+             AND p.status IN ('queued', 'dispatched'))
+      ORDER BY q.fire_at
+      LIMIT $6) c
+), best AS (
+  SELECT DISTINCT ON (c.agent_id) c.*
+    FROM (SELECT * FROM waiting UNION ALL SELECT * FROM lost) c
+   ORDER BY c.agent_id, c.status, c.priority DESC, c.created_at, c.id
+)
+(SELECT * FROM best ORDER BY status, priority DESC, created_at, id LIMIT $4)
+UNION ALL
+SELECT * FROM due;
+
+-- name: lock_agents
+-- Two claims of one agent follow each other; an archived one gets nothing any more.
+SELECT a.id
+  FROM agent a
+ WHERE a.id = ANY ($1) AND a.archived_at IS NULL
+ ORDER BY a.id
+   FOR NO KEY UPDATE;
+
+-- name: promote
+-- Deferred runs ($1) whose time has come get the slots that are free, one a slot, by priority, age
+-- and id. A request that takes the slot at this very moment breaks agent_task_pending_idx: then the
+-- whole claim is repeated. Locks: the runs, without waiting.
+UPDATE agent_task_queue q
+   SET status = 'queued'
+ WHERE q.id IN (
+   SELECT d.id FROM agent_task_queue d
+    WHERE d.id = ANY ($1::uuid[]) AND d.status = 'deferred'
+      AND NOT EXISTS (
+        SELECT FROM agent_task_queue p
+         WHERE p.issue_id = d.issue_id AND p.agent_id = d.agent_id
+           AND p.comment_thread_id IS NOT DISTINCT FROM d.comment_thread_id
+           AND p.id <> d.id
+           AND (p.status IN ('queued', 'dispatched')
+                OR (p.id = ANY ($1) AND p.status = 'deferred'
+                    AND (-p.priority, p.created_at, p.id) < (-d.priority, d.created_at, d.id))))
+      FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: hold
+-- The picked runs ($1) that nobody else holds, with what the gate (W-106) and the response need;
+-- others are looked at again soon. The rule is read without a lock: whoever switches it off cancels
+-- its queued runs under their locks. Locks: the runs, without waiting.
+SELECT q.*, a.name AS agent_name, a.instructions AS agent_instructions,
+       w.issue_prefix || '-' || i.number AS issue_identifier, i.title AS issue_title,
+       i.description AS issue_description, i.status AS issue_status,
+       r.id AS rule_id, r.issue_id AS rule_issue_id, r.agent_id AS rule_agent_id,
+       r.revision AS rule_revision, r.disabled_at AS rule_disabled_at,
+       r.created_by AS rule_created_by, may_invoke(q.originator_user_id, a) AS may_invoke
+  FROM agent_task_queue q
+  JOIN agent a ON a.id = q.agent_id
+  JOIN issue i ON i.id = q.issue_id
+  JOIN workspace w ON w.id = i.workspace_id
+  LEFT JOIN issue_wakeup r ON r.id = q.wakeup_id
+ WHERE q.id = ANY ($1::uuid[]) AND q.status IN ('queued', 'dispatched') AND q.started_at IS NULL
+ ORDER BY q.id
+   FOR NO KEY UPDATE OF q SKIP LOCKED;
+
+-- name: hand_out
+-- W-104, W-105, W-192: each held run ($1) gets a new generation, a lease of $3 seconds and a
+-- credential ($2, its SHA-256) for $4 seconds; those of earlier claims end. A lost claim goes to
+-- the runtime that its agent has now.
+WITH minted AS (
+  SELECT * FROM unnest($1::uuid[], $2::bytea[]) AS n (task_id, token_hash)
+), claimed AS (
+  UPDATE agent_task_queue q
+     SET status = 'dispatched',
+         dispatched_at = greatest(wakeful_now(), q.dispatched_at + interval '1 microsecond'),
+         runtime_id = CASE WHEN q.status = 'dispatched' THEN coalesce(a.runtime_id, q.runtime_id)
+                           ELSE q.runtime_id END
+    FROM minted n, agent a
+   WHERE q.id = n.task_id AND a.id = q.agent_id
+  RETURNING q.id, q.agent_id, q.issue_id, q.originator_user_id, q.runtime_id, q.dispatched_at,
+            n.token_hash
+), leased AS (
+  INSERT INTO run_lease AS l (task_id, expires_at)
+  SELECT c.id, c.dispatched_at + make_interval(secs => $3) FROM claimed c
+  ON CONFLICT (task_id) DO UPDATE SET expires_at = EXCLUDED.expires_at
+), ended AS (
+  DELETE FROM task_token k USING claimed c WHERE k.task_id = c.id
+), stored AS (
+  INSERT INTO task_token (
+    token_hash, task_id, agent_id, workspace_id, user_id, dispatched_at, expires_at)
+  SELECT c.token_hash, c.id, c.agent_id, i.workspace_id, c.originator_user_id, c.dispatched_at,
+         c.dispatched_at + make_interval(secs => $4)
+    FROM claimed c
+    JOIN issue i ON i.id = c.issue_id
+)
+SELECT c.id, c.runtime_id, c.dispatched_at FROM claimed c;
+
+-- name: next_look
+-- When looking again can help without an event: the next deferred run, or the instant at which a
+-- claim that is neither started nor renewed counts as lost. Index: as candidates.
+SELECT least(
+  (SELECT min(q.fire_at) FROM agent_task_queue q
+    WHERE q.runtime_id = ANY ($1::uuid[]) AND q.status = 'deferred' AND q.fire_at > $2),
+  (SELECT min(x.lost_at)
+     FROM (SELECT greatest(q.dispatched_at + make_interval(secs => $3), l.expires_at) AS lost_at
+             FROM agent a
+             JOIN agent_task_queue q ON q.agent_id = a.id
+             LEFT JOIN run_lease l ON l.task_id = q.id
+            WHERE a.runtime_id = ANY ($1) AND q.status = 'dispatched'
+              AND q.started_at IS NULL) x
+    WHERE x.lost_at > $2));

@@ -1,0 +1,116 @@
+-- Issues. The columns of `list` and `get` are the same; `engine/service/issues.py` maps both.
+
+-- name: list
+-- Issues of a workspace, newest first; each filter that is not null narrows. $6 is a LIKE pattern.
+-- Index: issue_workspace_created_idx gives the order; a search reads the workspace.
+SELECT count(*) OVER () AS total, i.id, i.workspace_id, w.issue_prefix, i.number, i.title,
+       i.description, i.status, status_category(i.workspace_id, i.status) AS category, i.priority,
+       i.assignee_type, i.assignee_id, i.creator_type, i.creator_id, i.parent_issue_id, i.stage,
+       i.project_id, i.start_date, i.due_date, i.properties, i.metadata, i.revision, i.created_at,
+       i.updated_at
+  FROM issue i JOIN workspace w ON w.id = i.workspace_id
+ WHERE i.workspace_id = $1
+   AND ($2::text IS NULL OR i.status = $2)
+   AND ($3::text IS NULL OR status_category(i.workspace_id, i.status) = $3)
+   AND ($4::uuid IS NULL OR i.assignee_id = $4)
+   AND ($5::uuid IS NULL OR i.parent_issue_id = $5)
+   AND ($6::text IS NULL OR i.title ILIKE $6 OR i.description ILIKE $6
+        OR w.issue_prefix || '-' || i.number ILIKE $6)
+ ORDER BY i.created_at DESC, i.id DESC
+ LIMIT $7 OFFSET $8;
+
+-- name: get
+-- One issue. Index: primary key.
+SELECT i.id, i.workspace_id, w.issue_prefix, i.number, i.title,
+       i.description, i.status, status_category(i.workspace_id, i.status) AS category, i.priority,
+       i.assignee_type, i.assignee_id, i.creator_type, i.creator_id, i.parent_issue_id, i.stage,
+       i.project_id, i.start_date, i.due_date, i.properties, i.metadata, i.revision, i.created_at,
+       i.updated_at
+  FROM issue i JOIN workspace w ON w.id = i.workspace_id
+ WHERE i.id = $1;
+
+-- name: by_number
+-- An issue by its identifier. Index: the unique one on workspace and number.
+SELECT i.id FROM issue i JOIN workspace w ON w.id = i.workspace_id
+ WHERE i.workspace_id = $1 AND w.issue_prefix = $2 AND i.number = $3;
+
+-- name: next_number
+-- The number of a new issue. Locks: workspace NO KEY UPDATE until COMMIT, first in lock order, so
+-- that numbers have no gaps; everybody else only holds it KEY SHARE.
+UPDATE workspace SET issue_counter = issue_counter + 1 WHERE id = $1 RETURNING issue_counter;
+
+-- name: lock_workspace
+-- Moves of sub-issues come one after the other, so that two together cannot close a circle.
+-- Locks: workspace NO KEY UPDATE, first in lock order.
+SELECT w.id FROM workspace w WHERE w.id = $1 FOR NO KEY UPDATE;
+
+-- name: status
+-- The category of a status of the workspace, null for one that it does not know.
+SELECT status_category($1, $2);
+
+-- name: parent
+-- Whether the workspace has this issue; KEY SHARE, as the foreign key will take it, too.
+SELECT true FROM issue i WHERE i.id = $1 AND i.workspace_id = $2 FOR KEY SHARE;
+
+-- name: ancestors
+-- The issue $1 and what is above it, nearest first, at most $2 steps. Index: primary key.
+WITH RECURSIVE up AS (
+  SELECT i.id, i.parent_issue_id, 0 AS hops FROM issue i WHERE i.id = $1
+  UNION ALL
+  SELECT i.id, i.parent_issue_id, up.hops + 1
+    FROM up JOIN issue i ON i.id = up.parent_issue_id
+   WHERE up.hops < $2
+)
+SELECT id FROM up ORDER BY hops;
+
+-- name: insert
+INSERT INTO issue (
+  workspace_id, number, creator_type, creator_id, title, description, status, priority,
+  assignee_type, assignee_id, parent_issue_id, stage, start_date, due_date, metadata)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+RETURNING id;
+
+-- name: lock
+-- What an update may change. Locks: issue NO KEY UPDATE; comments on it go on.
+SELECT i.title, i.description, i.status, i.priority, i.assignee_type, i.assignee_id,
+       i.parent_issue_id AS parent_id, i.stage, i.project_id, i.start_date, i.due_date, i.metadata
+  FROM issue i WHERE i.id = $1
+   FOR NO KEY UPDATE;
+
+-- name: update
+-- Locks: the parent KEY SHARE, by its key.
+UPDATE issue
+   SET title = $2, description = $3, status = $4, priority = $5, assignee_type = $6,
+       assignee_id = $7, parent_issue_id = $8, stage = $9, start_date = $10, due_date = $11,
+       metadata = $12, revision = revision + 1, updated_at = wakeful_now()
+ WHERE id = $1;
+
+-- name: lock_for_delete
+-- Locks: issue FOR UPDATE; from here on nothing new hangs on it (W-190).
+SELECT i.id FROM issue i WHERE i.id = $1 FOR UPDATE;
+
+-- name: lock_children
+-- Locks: sub-issues NO KEY UPDATE. Below their parent, in id order: no circle of waits in a tree.
+SELECT i.id FROM issue i WHERE i.parent_issue_id = $1 ORDER BY i.id FOR NO KEY UPDATE;
+
+-- name: orphan_children
+-- Sub-issues stay, without their parent, and their timelines say who did it ($2, $3).
+-- Index: issue_parent_idx.
+WITH orphan AS (
+  UPDATE issue SET parent_issue_id = NULL, revision = revision + 1, updated_at = wakeful_now()
+   WHERE parent_issue_id = $1
+  RETURNING id, workspace_id
+)
+INSERT INTO activity_log (workspace_id, issue_id, actor_type, actor_id, action, details)
+SELECT o.workspace_id, o.id, $2, $3, 'issue_updated', '{"changed_fields": ["parent_id"]}'
+  FROM orphan o;
+
+-- name: delete_comments
+-- Replies go with what they reply to: the check of the key comes at the end of the statement.
+DELETE FROM comment c WHERE c.issue_id = $1;
+
+-- name: delete_activities
+DELETE FROM activity_log l WHERE l.issue_id = $1;
+
+-- name: delete
+DELETE FROM issue i WHERE i.id = $1;

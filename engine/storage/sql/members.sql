@@ -1,0 +1,51 @@
+-- People and their memberships.
+
+-- name: list
+-- Members of a workspace, by name.
+SELECT count(*) OVER () AS total, m.id, m.user_id, u.email, u.name, m.role, m.created_at
+  FROM member m JOIN app_user u ON u.id = m.user_id
+ WHERE m.workspace_id = $1
+ ORDER BY lower(u.name), m.id
+ LIMIT $2 OFFSET $3;
+
+-- name: find_person
+-- A user by e-mail address, KEY SHARE, and whether nobody else relies on what they can open: then
+-- a workspace may hand out their token.
+SELECT u.id, u.name,
+       NOT u.instance_admin
+         AND NOT EXISTS (SELECT FROM member m WHERE m.user_id = u.id) AS is_free
+  FROM app_user u
+ WHERE u.email = $1
+   FOR KEY SHARE OF u;
+
+-- name: insert_person
+-- No row when the address is taken by now. Index: the unique one on email decides.
+INSERT INTO app_user (email, name, instance_admin) VALUES ($1, $2, $3)
+ON CONFLICT (email) DO NOTHING
+RETURNING id;
+
+-- name: insert
+INSERT INTO member (workspace_id, user_id, role) VALUES ($1, $2, $3) RETURNING id, created_at;
+
+-- name: get
+-- A membership of the workspace $2, unlocked.
+SELECT m.user_id, m.role FROM member m WHERE m.id = $1 AND m.workspace_id = $2;
+
+-- name: lock_owners
+-- Owners and the member $2, so that of two owners who go together one is refused.
+-- Locks: members NO KEY UPDATE in id order; FOR UPDATE would make dispatches wait.
+SELECT m.id, m.user_id, m.role FROM member m
+ WHERE m.workspace_id = $1 AND (m.role = 'owner' OR m.id = $2)
+ ORDER BY m.id
+   FOR NO KEY UPDATE;
+
+-- name: delete
+DELETE FROM member m WHERE m.id = $1;
+
+-- name: is_member
+-- Whether the user $2 is a member; KEY SHARE, so that this stays so until COMMIT.
+SELECT true FROM member m WHERE m.workspace_id = $1 AND m.user_id = $2 FOR KEY SHARE;
+
+-- name: count_members
+-- How many of these users are members of the workspace.
+SELECT count(*) FROM member m WHERE m.workspace_id = $1 AND m.user_id = ANY ($2);

@@ -1,0 +1,13 @@
+CREATE OR REPLACE FUNCTION public.capture_at_commit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  opened uuid[] := wakeful_flush();
+BEGIN
+  IF opened <> '{}' AND wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
+    PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM unnest(opened) AS issue_id;
+  END IF;
+  RETURN NULL;
+END $function$
+;

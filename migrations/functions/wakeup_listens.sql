@@ -1,0 +1,13 @@
+CREATE OR REPLACE FUNCTION public.wakeup_listens(issue_id uuid, types text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+  held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM issue_wakeup r
+     WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
+       AND r.event_types && types);
+END $function$
+;

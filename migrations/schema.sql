@@ -1,0 +1,1776 @@
+--
+-- PostgreSQL database dump
+--
+
+
+
+SET statement_timeout = 0;
+SET lock_timeout = 0;
+SET idle_in_transaction_session_timeout = 0;
+SET transaction_timeout = 0;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SELECT pg_catalog.set_config('search_path', '', false);
+SET check_function_bodies = false;
+SET xmloption = content;
+SET client_min_messages = warning;
+SET row_security = off;
+
+--
+-- Name: wakeful_now(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_now() RETURNS timestamp with time zone
+    LANGUAGE sql PARALLEL SAFE
+    AS $$ SELECT clock_timestamp() $$;
+
+
+--
+-- Name: wakeful_uuid7(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_uuid7() RETURNS uuid
+    LANGUAGE sql PARALLEL SAFE
+    AS $$
+  SELECT encode(
+    set_bit(
+      set_bit(
+        overlay(
+          uuid_send(gen_random_uuid())
+          PLACING substring(
+            int8send(floor(extract(epoch FROM wakeful_now()) * 1000)::bigint) FROM 3)
+          FROM 1 FOR 6),
+        52, 1),
+      53, 1),
+    'hex')::uuid
+$$;
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+--
+-- Name: issue_wakeup; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_wakeup (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    issue_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    created_by uuid NOT NULL,
+    source_task_id uuid,
+    parent_comment_id uuid,
+    instruction text NOT NULL,
+    kind text NOT NULL,
+    mode text NOT NULL,
+    event_types text[] DEFAULT '{}'::text[] NOT NULL,
+    filter_agent_id uuid,
+    filter_task_id uuid,
+    filter_actor_type text,
+    filter_actor_id uuid,
+    interval_seconds bigint,
+    cron_expression text,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    next_fire_at timestamp with time zone,
+    enabled boolean DEFAULT true NOT NULL,
+    disabled_at timestamp with time zone,
+    revision bigint DEFAULT 1 NOT NULL,
+    last_task_id uuid,
+    last_error text,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_wakeup_actor_filter CHECK (((filter_actor_type IS NULL) = (filter_actor_id IS NULL))),
+    CONSTRAINT issue_wakeup_filter_actor_type_check CHECK ((filter_actor_type = ANY (ARRAY['member'::text, 'agent'::text]))),
+    CONSTRAINT issue_wakeup_kind_check CHECK ((kind = ANY (ARRAY['event'::text, 'at'::text, 'every'::text, 'cron'::text]))),
+    CONSTRAINT issue_wakeup_mode CHECK ((((kind <> 'at'::text) OR (mode = 'once'::text)) AND ((kind <> ALL (ARRAY['every'::text, 'cron'::text])) OR (mode = 'continuous'::text)))),
+    CONSTRAINT issue_wakeup_mode_check CHECK ((mode = ANY (ARRAY['once'::text, 'continuous'::text])))
+)
+WITH (fillfactor='80');
+
+
+--
+-- Name: dispatch_row; Type: TYPE; Schema: public; Owner: -
+--
+
+CREATE TYPE public.dispatch_row AS (
+	missed_issue_id uuid,
+	rule public.issue_wakeup,
+	issue_exists boolean,
+	issue_closed boolean,
+	issue_priority text,
+	agent_archived boolean,
+	runtime_id uuid,
+	may_invoke boolean,
+	own_run jsonb,
+	receipts jsonb,
+	now timestamp with time zone
+);
+
+
+--
+-- Name: wakeup_fact; Type: TYPE; Schema: public; Owner: -
+--
+
+CREATE TYPE public.wakeup_fact AS (
+	issue_id uuid,
+	event_type text,
+	actor_type text,
+	actor_id uuid,
+	agent_id uuid,
+	source_task_id uuid,
+	source_wakeup_ids uuid[],
+	issue_closed boolean
+);
+
+
+--
+-- Name: capture_at_commit(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_at_commit() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  opened uuid[] := wakeful_flush();
+BEGIN
+  IF opened <> '{}' AND wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
+    PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM unnest(opened) AS issue_id;
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_comment_insert(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_comment_insert() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF wakeup_listens(NEW.issue_id, '{comment.created}') THEN
+    INSERT INTO capture_buffer (workspace_id, issue_id, event_type, actor_type, actor_id,
+                                source_task_id, details)
+    VALUES (NEW.workspace_id, NEW.issue_id, 'comment.created', NEW.author_type, NEW.author_id,
+            coalesce(NEW.source_task_id, wakeful_setting('wakeful.source_task_id')::uuid),
+            jsonb_build_object(
+              'comment_id', NEW.id, 'parent_comment_id', NEW.parent_id,
+              'thread_id', CASE WHEN NEW.parent_id IS NULL THEN NEW.id
+                                ELSE comment_thread_root(NEW.id) END,
+              'author_type', NEW.author_type, 'author_id', NEW.author_id));
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_issue_update(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_issue_update() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, details)
+  SELECT n.workspace_id, n.id, 'issue.status_changed',
+         gen_random_uuid() || ':status',
+         jsonb_build_object(
+           'previous_status', o.status, 'status', n.status,
+           'previous_category', status_category(o.workspace_id, o.status),
+           'category', status_category(n.workspace_id, n.status))
+    FROM before o JOIN after n USING (id)
+   WHERE n.status IS DISTINCT FROM o.status
+     AND wakeup_listens(n.id, '{issue.status_changed}');
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_run_insert(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_run_insert() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
+                              source_task_id, agent_id, details)
+  SELECT i.workspace_id, q.issue_id, run_event_type(q.status), run_event_key(q.id, q.status),
+         NOT run_is_over(q.status), q.id, q.agent_id,
+         jsonb_build_object(
+           'task_id', q.id, 'status', q.status, 'previous_status', NULL,
+           'retry_of_task_id', q.retry_of_task_id, 'rerun_of_task_id', q.rerun_of_task_id)
+    FROM added q JOIN issue i ON i.id = q.issue_id
+   WHERE wakeup_listens(q.issue_id, ARRAY[run_event_type(q.status)]);
+  PERFORM pg_notify('wakeful_runs', r.runtime_id::text)
+     FROM (SELECT DISTINCT q.runtime_id FROM added q
+            WHERE q.status = 'queued' AND q.runtime_id IS NOT NULL) r;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_run_update(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_run_update() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
+                              source_task_id, agent_id, details)
+  SELECT i.workspace_id, n.issue_id, run_event_type(n.status), run_event_key(n.id, n.status),
+         NOT run_is_over(n.status), n.id, n.agent_id,
+         jsonb_build_object(
+           'task_id', n.id, 'status', n.status, 'previous_status', o.status,
+           'retry_of_task_id', n.retry_of_task_id, 'rerun_of_task_id', n.rerun_of_task_id)
+    FROM before o JOIN after n USING (id) JOIN issue i ON i.id = n.issue_id
+   WHERE n.status IS DISTINCT FROM o.status
+     AND wakeup_listens(n.issue_id, ARRAY[run_event_type(n.status)]);
+  PERFORM pg_notify('wakeful_runs', r.runtime_id::text)
+     FROM (SELECT DISTINCT n.runtime_id FROM before o JOIN after n USING (id)
+            WHERE n.status = 'queued' AND o.status <> 'queued' AND n.runtime_id IS NOT NULL) r;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: comment_thread_root(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.comment_thread_root(comment_id uuid) RETURNS uuid
+    LANGUAGE sql STABLE
+    AS $$
+  WITH RECURSIVE up AS (
+    SELECT c.id, c.parent_id, 0 AS hops FROM comment c WHERE c.id = comment_id
+    UNION ALL
+    SELECT c.id, c.parent_id, up.hops + 1
+      FROM up JOIN comment c ON c.id = up.parent_id
+     WHERE up.hops < 256
+  )
+  SELECT id FROM up ORDER BY hops DESC LIMIT 1
+$$;
+
+
+--
+-- Name: dispatch_candidates(uuid[], uuid[], integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.dispatch_candidates(issue_ids uuid[], barred uuid[], most integer) RETURNS uuid[]
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+  SELECT coalesce(array_agg(c.id ORDER BY c.id), '{}')
+    FROM (
+      SELECT r.id
+        FROM unnest(issue_ids) WITH ORDINALITY AS wanted (id, place)
+        JOIN issue_wakeup r ON r.issue_id = wanted.id
+       WHERE r.id <> ALL (barred)
+         AND ((r.enabled AND r.next_fire_at <= wakeful_now())
+              OR EXISTS (SELECT FROM issue_wakeup_receipt x
+                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL))
+       ORDER BY wanted.place, r.id
+       LIMIT most) c
+$$;
+
+
+--
+-- Name: dispatch_load_alone(uuid, uuid[], integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.dispatch_load_alone(issue_id uuid, barred uuid[], most integer) RETURNS SETOF public.dispatch_row
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+  held uuid[] := dispatch_candidates(ARRAY[issue_id], barred, most);
+BEGIN
+  PERFORM FROM workspace w
+    WHERE w.id IN (SELECT r.workspace_id FROM issue_wakeup r WHERE r.id = ANY (held))
+    FOR KEY SHARE;
+  PERFORM FROM agent a
+    WHERE a.id IN (SELECT r.agent_id FROM issue_wakeup r WHERE r.id = ANY (held))
+    ORDER BY a.id FOR KEY SHARE;
+  PERFORM FROM agent_runtime t
+    WHERE t.id IN (SELECT a.runtime_id FROM issue_wakeup r JOIN agent a ON a.id = r.agent_id
+                    WHERE r.id = ANY (held))
+    ORDER BY t.id FOR KEY SHARE;
+  PERFORM FROM member m
+    WHERE (m.workspace_id, m.user_id) IN (
+            SELECT r.workspace_id, r.created_by FROM issue_wakeup r WHERE r.id = ANY (held))
+    ORDER BY m.id FOR KEY SHARE;
+  PERFORM FROM issue i WHERE i.id = dispatch_load_alone.issue_id FOR KEY SHARE;
+  held := ARRAY(
+    SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) ORDER BY r.id FOR NO KEY UPDATE);
+  PERFORM FROM agent_task_queue q
+    WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+    ORDER BY q.id FOR NO KEY UPDATE;
+  PERFORM pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
+  PERFORM pg_advisory_xact_lock(wakeful_issue_key(issue_id));
+  RETURN QUERY SELECT * FROM dispatch_read(held);
+END $$;
+
+
+--
+-- Name: dispatch_load_group(uuid[], uuid[], integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.dispatch_load_group(issue_ids uuid[], barred uuid[], most integer) RETURNS SETOF public.dispatch_row
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+  wanted uuid[] := dispatch_candidates(issue_ids, barred, most);
+  held uuid[] := wanted;
+BEGIN
+  held := ARRAY(
+    SELECT r.id
+      FROM issue_wakeup r
+      JOIN workspace w ON w.id = r.workspace_id
+      JOIN agent a ON a.id = r.agent_id
+      JOIN agent_runtime t ON t.id = a.runtime_id
+      JOIN member m ON m.workspace_id = r.workspace_id AND m.user_id = r.created_by
+      JOIN issue i ON i.id = r.issue_id
+     WHERE r.id = ANY (held)
+       FOR KEY SHARE OF w, a, t, m, i SKIP LOCKED);
+  held := ARRAY(
+    SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) FOR NO KEY UPDATE SKIP LOCKED);
+  -- A rule stays only if each of its pending runs could be locked.
+  held := ARRAY(
+    SELECT h.id FROM unnest(held) AS h (id)
+    EXCEPT
+    SELECT q.wakeup_id FROM agent_task_queue q
+     WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+       AND q.id NOT IN (
+             SELECT free.id FROM agent_task_queue free
+              WHERE free.wakeup_id = ANY (held) AND free.status IN ('queued', 'dispatched')
+                FOR NO KEY UPDATE SKIP LOCKED));
+  held := ARRAY(
+    SELECT r.id FROM issue_wakeup r
+     WHERE r.id = ANY (held)
+       AND pg_try_advisory_xact_lock_shared(1, wakeful_listening_key(r.issue_id))
+       AND pg_try_advisory_xact_lock(wakeful_issue_key(r.issue_id))
+     ORDER BY r.id);
+  RETURN QUERY SELECT * FROM dispatch_read(held);
+  RETURN QUERY
+  SELECT DISTINCT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
+         NULL::boolean, NULL::uuid, NULL::boolean, NULL::jsonb, NULL::jsonb, NULL::timestamptz
+    FROM issue_wakeup r WHERE r.id = ANY (wanted) AND r.id <> ALL (held);
+END $$;
+
+
+--
+-- Name: dispatch_read(uuid[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.dispatch_read(rule_ids uuid[]) RETURNS SETOF public.dispatch_row
+    LANGUAGE sql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+  SELECT NULL::uuid, r, i.id IS NOT NULL,
+         i.id IS NOT NULL AND status_is_closed(i.workspace_id, i.status),
+         i.priority, a.id IS NULL OR a.archived_at IS NOT NULL, a.runtime_id,
+         a.id IS NOT NULL AND may_invoke(r.created_by, a),
+         (SELECT jsonb_build_object(
+                   'id', q.id, 'status', q.status, 'handoff_note', q.handoff_note,
+                   'context', q.context, 'dispatched_at', q.dispatched_at,
+                   'lease_expires_at', l.expires_at)
+            FROM agent_task_queue q LEFT JOIN run_lease l ON l.task_id = q.id
+           WHERE q.wakeup_id = r.id AND q.status IN ('queued', 'dispatched')
+           ORDER BY q.status, q.created_at LIMIT 1),
+         (SELECT coalesce(jsonb_agg(x.receipt ORDER BY x.created_at, x.seq), '[]')
+            FROM (
+              SELECT y.created_at, y.seq, jsonb_build_object(
+                       'seq', y.seq, 'id', y.id, 'revision', y.revision,
+                       'event_key', y.event_key, 'event_type', y.event_type,
+                       'payload', y.payload, 'created_at', y.created_at) AS receipt
+                FROM issue_wakeup_receipt y
+               WHERE y.wakeup_id = r.id AND y.processed_at IS NULL AND y.task_id IS NULL
+               ORDER BY y.created_at, y.seq
+               LIMIT 100) x),
+         wakeful_now()
+    FROM unnest(rule_ids) WITH ORDINALITY AS wanted (id, place)
+    JOIN issue_wakeup r ON r.id = wanted.id
+    LEFT JOIN issue i ON i.id = r.issue_id
+    LEFT JOIN agent a ON a.id = r.agent_id
+   ORDER BY wanted.place
+$$;
+
+
+--
+-- Name: agent; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.agent (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    name text NOT NULL,
+    instructions text DEFAULT ''::text NOT NULL,
+    visibility text DEFAULT 'workspace'::text NOT NULL,
+    owner_id uuid NOT NULL,
+    runtime_id uuid,
+    max_concurrent_tasks integer DEFAULT 6 NOT NULL,
+    archived_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT agent_max_concurrent_tasks_check CHECK (((max_concurrent_tasks >= 1) AND (max_concurrent_tasks <= 1000))),
+    CONSTRAINT agent_visibility_check CHECK ((visibility = ANY (ARRAY['workspace'::text, 'private'::text])))
+);
+
+
+--
+-- Name: may_invoke(uuid, public.agent); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.may_invoke(person uuid, agent public.agent) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT EXISTS (
+           SELECT FROM member m WHERE m.workspace_id = agent.workspace_id AND m.user_id = person)
+     AND (agent.visibility = 'workspace'
+          OR agent.owner_id = person
+          OR EXISTS (
+               SELECT FROM agent_invocation_target t
+                WHERE t.agent_id = agent.id AND t.target_type = 'member' AND t.target_id = person))
+$$;
+
+
+--
+-- Name: notify_timer(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.notify_timer() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF wakeful_setting('wakeful.hinted') IS NULL THEN
+    PERFORM pg_notify('wakeful_timers', '');
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: priority_rank(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.priority_rank(priority text) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT CASE priority
+    WHEN 'urgent' THEN 4 WHEN 'high' THEN 3 WHEN 'medium' THEN 2 WHEN 'low' THEN 1 ELSE 0
+  END
+$$;
+
+
+--
+-- Name: run_event_key(uuid, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.run_event_key(run_id uuid, status text) RETURNS text
+    LANGUAGE sql PARALLEL SAFE
+    AS $$
+  SELECT CASE WHEN run_is_over(status) THEN run_id || ':' || status
+              ELSE gen_random_uuid()::text END
+$$;
+
+
+--
+-- Name: run_event_type(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.run_event_type(status text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT 'task.' || CASE status WHEN 'running' THEN 'started' ELSE status END
+$$;
+
+
+--
+-- Name: run_is_over(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.run_is_over(status text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT status IN ('completed', 'failed', 'cancelled')
+$$;
+
+
+--
+-- Name: run_scope(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.run_scope() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NEW.context ? 'wakeup_id' THEN
+    NEW.comment_thread_id := (NEW.context ->> 'wakeup_id')::uuid;
+  ELSIF NEW.trigger_comment_id IS NOT NULL THEN
+    NEW.comment_thread_id := comment_thread_root(NEW.trigger_comment_id);
+  END IF;
+  RETURN NEW;
+END $$;
+
+
+--
+-- Name: status_category(uuid, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.status_category(workspace_id uuid, status text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+  SELECT CASE status
+    WHEN 'backlog' THEN 'backlog'
+    WHEN 'todo' THEN 'todo'
+    WHEN 'in_progress' THEN 'in_progress'
+    WHEN 'in_review' THEN 'in_progress'
+    WHEN 'blocked' THEN 'in_progress'
+    WHEN 'done' THEN 'done'
+    WHEN 'cancelled' THEN 'closed'
+  END
+$$;
+
+
+--
+-- Name: status_is_closed(uuid, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.status_is_closed(workspace_id uuid, status text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+  SELECT coalesce(status_category(workspace_id, status) IN ('done', 'closed'), false)
+$$;
+
+
+--
+-- Name: wakeful_begin(text, uuid, uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_begin(actor_type text, actor_id uuid, source_task_id uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT set_config('wakeful.actor_type', coalesce(actor_type, ''), true),
+         set_config('wakeful.actor_id', coalesce(actor_id::text, ''), true),
+         set_config('wakeful.source_task_id', coalesce(source_task_id::text, ''), true),
+         set_config('wakeful.hinted', 'on', true);
+$$;
+
+
+--
+-- Name: wakeful_flush(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_flush() RETURNS uuid[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  here xid8 := pg_current_xact_id_if_assigned();
+  facts capture_buffer[];
+  fact capture_buffer;
+  folded capture_buffer;
+  held text;
+  opened uuid[] := '{}';
+BEGIN
+  IF here IS NULL THEN RETURN opened; END IF;
+  FOR fact IN DELETE FROM capture_buffer b WHERE b.xact = here RETURNING b.* LOOP
+    facts := array_append(facts, fact);
+  END LOOP;
+  IF facts IS NULL THEN RETURN opened; END IF;
+  IF cardinality(facts) > 1 THEN
+    SELECT array_agg(f ORDER BY wakeful_issue_key(f.issue_id), f.event_type, f.actor_id,
+                     f.source_task_id, f.occurred_at)
+      INTO facts FROM unnest(facts) f;
+  END IF;
+  -- Rules are read only after their issue's lock is held: whoever changes one holds it, too. All
+  -- locks first, in the order of their keys.
+  FOREACH fact IN ARRAY facts LOOP
+    held := pg_advisory_xact_lock(wakeful_issue_key(fact.issue_id));
+  END LOOP;
+  -- What differs in nothing that a rule looks at is one fact with a count, so that a bulk change
+  -- stays linear.
+  FOREACH fact IN ARRAY facts LOOP
+    -- Without settings an actor is the run's agent if one is known, else the system (W-049).
+    IF fact.actor_type IS NULL THEN
+      fact.actor_type := CASE WHEN fact.agent_id IS NULL THEN 'system' ELSE 'agent' END;
+      fact.actor_id := fact.agent_id;
+    ELSIF fact.agent_id IS NULL AND fact.actor_type = 'agent' THEN
+      fact.agent_id := fact.actor_id;
+    END IF;
+    IF folded.recurs AND fact.recurs AND fact.issue_id = folded.issue_id
+       AND fact.event_type = folded.event_type
+       AND (fact.actor_type, fact.actor_id, fact.agent_id, fact.source_task_id)
+         IS NOT DISTINCT FROM
+           (folded.actor_type, folded.actor_id, folded.agent_id, folded.source_task_id) THEN
+      fact.coalesced_count := folded.coalesced_count + 1;
+      fact.first_occurred_at := folded.first_occurred_at;
+    ELSIF folded.issue_id IS NOT NULL AND wakeup_merge_fact(folded) THEN
+      opened := opened || folded.issue_id;
+    END IF;
+    folded := fact;
+  END LOOP;
+  IF wakeup_merge_fact(folded) THEN
+    opened := opened || folded.issue_id;
+  END IF;
+  RETURN opened;
+END $$;
+
+
+--
+-- Name: wakeful_issue_key(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_issue_key(issue_id uuid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT uuid_hash_extended(issue_id, 8765) $$;
+
+
+--
+-- Name: wakeful_listening_key(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_listening_key(issue_id uuid) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT (uuid_hash_extended(issue_id, 4321) & 1023)::integer
+$$;
+
+
+--
+-- Name: wakeful_setting(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_setting(name text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT nullif(current_setting(name, true), '') $$;
+
+
+--
+-- Name: wakeup_actors(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_actors(payload jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT CASE
+    WHEN jsonb_typeof(payload -> 'actors') = 'array' THEN payload -> 'actors'
+    WHEN payload ? 'actor_type' THEN jsonb_build_array(jsonb_build_object(
+      'type', payload -> 'actor_type', 'id', payload -> 'actor_id'))
+  END
+$$;
+
+
+--
+-- Name: wakeup_listens(uuid, text[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_listens(issue_id uuid, types text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM issue_wakeup r
+     WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
+       AND r.event_types && types);
+END $$;
+
+
+--
+-- Name: wakeup_match(public.issue_wakeup, public.wakeup_fact); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_match(rule public.issue_wakeup, fact public.wakeup_fact) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT CASE
+    WHEN rule.issue_id <> fact.issue_id THEN 'other_issue'
+    WHEN NOT rule.enabled OR rule.kind <> 'event' THEN 'not_listening'
+    WHEN fact.event_type <> ALL (rule.event_types) THEN 'other_event'
+    WHEN fact.issue_closed THEN 'issue_closed'
+    WHEN rule.filter_actor_type IS NOT NULL
+      AND (rule.filter_actor_type IS DISTINCT FROM fact.actor_type
+           OR rule.filter_actor_id IS DISTINCT FROM fact.actor_id) THEN 'filtered_actor'
+    WHEN rule.filter_agent_id IS NOT NULL
+      AND rule.filter_agent_id IS DISTINCT FROM fact.agent_id THEN 'filtered_agent'
+    WHEN rule.filter_task_id IS NOT NULL
+      AND rule.filter_task_id IS DISTINCT FROM fact.source_task_id THEN 'filtered_task'
+    WHEN rule.source_task_id = fact.source_task_id THEN 'self_loop_registering_run'
+    WHEN rule.id = ANY (fact.source_wakeup_ids) THEN 'self_loop_own_run'
+  END
+$$;
+
+
+--
+-- Name: capture_buffer; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE UNLOGGED TABLE public.capture_buffer (
+    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    workspace_id uuid NOT NULL,
+    issue_id uuid NOT NULL,
+    event_type text NOT NULL,
+    event_id text DEFAULT gen_random_uuid() NOT NULL,
+    recurs boolean DEFAULT true NOT NULL,
+    coalesced_count bigint DEFAULT 1 NOT NULL,
+    occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    first_occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text),
+    actor_id uuid DEFAULT (public.wakeful_setting('wakeful.actor_id'::text))::uuid,
+    agent_id uuid,
+    source_task_id uuid DEFAULT (public.wakeful_setting('wakeful.source_task_id'::text))::uuid,
+    details jsonb NOT NULL
+)
+WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+
+
+--
+-- Name: wakeup_merge_fact(public.capture_buffer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_merge_fact(fact public.capture_buffer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  source_wakeup_ids uuid[];
+  payload jsonb;
+  rule record;
+  is_new boolean;
+  opened boolean := false;
+BEGIN
+  IF fact.source_task_id IS NOT NULL THEN
+    SELECT ARRAY[q.wakeup_id] INTO source_wakeup_ids
+      FROM agent_task_queue q WHERE q.id = fact.source_task_id;
+  END IF;
+  FOR rule IN
+    SELECT r.id, r.revision
+      FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
+     WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
+       AND wakeup_match(r, ROW(
+             fact.issue_id, fact.event_type, fact.actor_type, fact.actor_id, fact.agent_id,
+             fact.source_task_id, source_wakeup_ids,
+             status_is_closed(i.workspace_id, i.status))::wakeup_fact) IS NULL
+     ORDER BY r.id
+  LOOP
+    IF payload IS NULL THEN
+      payload := fact.details || to_jsonb(fact) - '{xact,recurs,details}'::text[];
+    END IF;
+    CONTINUE WHEN NOT fact.recurs AND EXISTS (
+      SELECT FROM issue_wakeup_receipt seen
+       WHERE seen.wakeup_id = rule.id AND seen.revision = rule.revision
+         AND seen.event_key = fact.event_id);
+    INSERT INTO issue_wakeup_receipt AS x (
+      wakeup_id, revision, event_key, event_type, coalesce_key, payload)
+    VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
+    ON CONFLICT (wakeup_id, revision, coalesce_key)
+      WHERE processed_at IS NULL AND task_id IS NULL AND coalesce_key IS NOT NULL
+    DO UPDATE SET id = gen_random_uuid(),
+                  payload = wakeup_merge_payload(x.payload, EXCLUDED.payload)
+     WHERE x.payload ->> 'event_id' IS DISTINCT FROM EXCLUDED.event_key
+    RETURNING x.xmax = 0 INTO is_new;
+    opened := opened OR coalesce(is_new, false);
+  END LOOP;
+  RETURN opened;
+END $$;
+
+
+--
+-- Name: wakeup_merge_payload(jsonb, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_merge_payload(old jsonb, new jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+  merged jsonb := new || jsonb_build_object(
+    'coalesced_count', greatest((old -> 'coalesced_count')::bigint, 1)
+                     + greatest((new -> 'coalesced_count')::bigint, 1),
+    'first_occurred_at', coalesce(old -> 'first_occurred_at', old -> 'occurred_at',
+                                  new -> 'first_occurred_at', new -> 'occurred_at'));
+  had jsonb;
+  got jsonb;
+BEGIN
+  IF NOT old ?| '{actors,source_task_ids}' AND NOT new ?| '{actors,source_task_ids}'
+     AND old -> 'actor_type' = new -> 'actor_type' AND old -> 'actor_id' = new -> 'actor_id'
+     AND old -> 'source_task_id' = new -> 'source_task_id' THEN
+    RETURN merged;
+  END IF;
+  had := wakeup_actors(old);
+  got := wakeup_actors(new);
+  IF had IS NULL OR got IS NULL OR old ? 'actors_more' OR new ? 'actors_more' THEN
+    merged := merged || '{"actors_more": true}';
+  END IF;
+  merged := merged || wakeup_set_union('actors', coalesce(had, '[]'), coalesce(got, '[]'));
+  IF old ? 'source_task_ids_more' OR new ? 'source_task_ids_more' THEN
+    merged := merged || '{"source_task_ids_more": true}';
+  END IF;
+  RETURN merged
+      || wakeup_set_union('source_task_ids', wakeup_sources(old), wakeup_sources(new));
+END $$;
+
+
+--
+-- Name: wakeup_set_union(text, jsonb, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_set_union(key text, old jsonb, new jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT jsonb_build_object(
+           key, coalesce(jsonb_agg(x.value ORDER BY x.place) FILTER (WHERE x.rank <= 32), '[]'))
+      || CASE WHEN count(*) > 32 THEN jsonb_build_object(key || '_more', true) ELSE '{}' END
+    FROM (
+      SELECT e.value, min(e.place) AS place, row_number() OVER (ORDER BY min(e.place)) AS rank
+        FROM jsonb_array_elements(old || new) WITH ORDINALITY AS e (value, place)
+       GROUP BY e.value) x
+$$;
+
+
+--
+-- Name: wakeup_sources(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_sources(payload jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT CASE
+    WHEN jsonb_typeof(payload -> 'source_task_ids') = 'array' THEN payload -> 'source_task_ids'
+    WHEN payload ->> 'source_task_id' IS NOT NULL
+    THEN jsonb_build_array(payload -> 'source_task_id')
+    ELSE '[]'
+  END
+$$;
+
+
+--
+-- Name: wakeup_starts_listening(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_starts_listening() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(NEW.issue_id));
+  RETURN NEW;
+END $$;
+
+
+--
+-- Name: access_token; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.access_token (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    user_id uuid NOT NULL,
+    workspace_id uuid,
+    token_hash bytea NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT access_token_check CHECK (((kind = 'daemon'::text) = (workspace_id IS NOT NULL))),
+    CONSTRAINT access_token_kind_check CHECK ((kind = ANY (ARRAY['member'::text, 'daemon'::text])))
+);
+
+
+--
+-- Name: activity_log; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.activity_log (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    issue_id uuid,
+    actor_type text NOT NULL,
+    actor_id uuid,
+    action text NOT NULL,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: agent_invocation_target; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.agent_invocation_target (
+    agent_id uuid NOT NULL,
+    target_type text DEFAULT 'member'::text NOT NULL,
+    target_id uuid NOT NULL,
+    CONSTRAINT agent_invocation_target_target_type_check CHECK ((target_type = 'member'::text))
+);
+
+
+--
+-- Name: agent_runtime; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.agent_runtime (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    daemon_id text NOT NULL,
+    name text NOT NULL,
+    provider text NOT NULL,
+    last_seen_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: agent_task_queue; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.agent_task_queue (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    agent_id uuid NOT NULL,
+    issue_id uuid,
+    runtime_id uuid,
+    status text DEFAULT 'queued'::text NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    attempt integer DEFAULT 1 NOT NULL,
+    max_attempts integer DEFAULT 2 NOT NULL,
+    context jsonb DEFAULT '{}'::jsonb NOT NULL,
+    handoff_note text DEFAULT ''::text NOT NULL,
+    trigger_summary text DEFAULT ''::text NOT NULL,
+    trigger_comment_id uuid,
+    comment_thread_id uuid,
+    originator_user_id uuid,
+    accountable_user_id uuid,
+    originator_source text,
+    trigger_evidence_kind text,
+    trigger_evidence_ref_id uuid,
+    delegated_from_task_id uuid,
+    retry_of_task_id uuid,
+    rerun_of_task_id uuid,
+    fire_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    dispatched_at timestamp with time zone,
+    started_at timestamp with time zone,
+    completed_at timestamp with time zone,
+    result jsonb,
+    error text,
+    failure_reason text,
+    wait_reason text,
+    wakeup_id uuid GENERATED ALWAYS AS (((context ->> 'wakeup_id'::text))::uuid) STORED,
+    CONSTRAINT agent_task_queue_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'deferred'::text, 'dispatched'::text, 'waiting_local_directory'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
+)
+WITH (fillfactor='70');
+
+
+--
+-- Name: app_user; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.app_user (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    email text NOT NULL,
+    name text NOT NULL,
+    instance_admin boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: comment; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.comment (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    issue_id uuid NOT NULL,
+    workspace_id uuid NOT NULL,
+    author_type text DEFAULT 'system'::text NOT NULL,
+    author_id uuid,
+    content text NOT NULL,
+    type text DEFAULT 'comment'::text NOT NULL,
+    parent_id uuid,
+    resolved_at timestamp with time zone,
+    resolved_by_type text,
+    resolved_by_id uuid,
+    source_task_id uuid,
+    revision bigint DEFAULT 1 NOT NULL,
+    deleted_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT comment_author_type_check CHECK ((author_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text])))
+);
+
+
+--
+-- Name: daemon; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.daemon (
+    workspace_id uuid NOT NULL,
+    daemon_id text NOT NULL,
+    token_id uuid NOT NULL,
+    device_name text,
+    version text,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: issue; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    number integer NOT NULL,
+    title text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'todo'::text NOT NULL,
+    priority text DEFAULT 'none'::text NOT NULL,
+    assignee_type text,
+    assignee_id uuid,
+    creator_type text DEFAULT 'system'::text NOT NULL,
+    creator_id uuid,
+    parent_issue_id uuid,
+    stage integer,
+    project_id uuid,
+    start_date date,
+    due_date date,
+    acceptance_criteria jsonb DEFAULT '[]'::jsonb NOT NULL,
+    context_refs jsonb DEFAULT '[]'::jsonb NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    properties jsonb DEFAULT '{}'::jsonb NOT NULL,
+    "position" double precision DEFAULT 0 NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_assignee_type_check CHECK ((assignee_type = ANY (ARRAY['member'::text, 'agent'::text, 'squad'::text]))),
+    CONSTRAINT issue_check CHECK (((assignee_type IS NULL) = (assignee_id IS NULL))),
+    CONSTRAINT issue_creator_type_check CHECK ((creator_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
+    CONSTRAINT issue_priority_check CHECK ((priority = ANY (ARRAY['urgent'::text, 'high'::text, 'medium'::text, 'low'::text, 'none'::text])))
+);
+
+
+--
+-- Name: issue_wakeup_receipt; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_wakeup_receipt (
+    seq bigint NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    wakeup_id uuid NOT NULL,
+    revision bigint NOT NULL,
+    event_key text NOT NULL,
+    event_type text NOT NULL,
+    payload jsonb NOT NULL,
+    task_id uuid,
+    processed_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    coalesce_key text
+)
+WITH (fillfactor='60');
+
+
+--
+-- Name: issue_wakeup_receipt_seq_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.issue_wakeup_receipt ALTER COLUMN seq ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.issue_wakeup_receipt_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
+-- Name: member; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.member (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    role text NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text])))
+);
+
+
+--
+-- Name: run_lease; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.run_lease (
+    task_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: run_message; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.run_message (
+    task_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    line jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: run_message_seq_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.run_message ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.run_message_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
+-- Name: run_progress; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.run_progress (
+    task_id uuid NOT NULL,
+    summary text NOT NULL,
+    step integer,
+    total integer,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: schema_migrations; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.schema_migrations (
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+
+--
+-- Name: task_token; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.task_token (
+    token_hash bytea NOT NULL,
+    task_id uuid NOT NULL,
+    agent_id uuid NOT NULL,
+    workspace_id uuid NOT NULL,
+    user_id uuid,
+    dispatched_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: workspace; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.workspace (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    name text NOT NULL,
+    slug text NOT NULL,
+    issue_prefix text NOT NULL,
+    issue_counter integer DEFAULT 0 NOT NULL,
+    settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: access_token access_token_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: access_token access_token_token_hash_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_token_hash_key UNIQUE (token_hash);
+
+
+--
+-- Name: activity_log activity_log_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.activity_log
+    ADD CONSTRAINT activity_log_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: agent_invocation_target agent_invocation_target_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_invocation_target
+    ADD CONSTRAINT agent_invocation_target_pkey PRIMARY KEY (agent_id, target_type, target_id);
+
+
+--
+-- Name: agent agent_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent
+    ADD CONSTRAINT agent_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: agent_runtime agent_runtime_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_runtime
+    ADD CONSTRAINT agent_runtime_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: agent_runtime agent_runtime_workspace_id_daemon_id_name_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_runtime
+    ADD CONSTRAINT agent_runtime_workspace_id_daemon_id_name_key UNIQUE (workspace_id, daemon_id, name);
+
+
+--
+-- Name: agent_task_queue agent_task_queue_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_task_queue
+    ADD CONSTRAINT agent_task_queue_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: app_user app_user_email_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_email_key UNIQUE (email);
+
+
+--
+-- Name: app_user app_user_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.app_user
+    ADD CONSTRAINT app_user_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: comment comment_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment
+    ADD CONSTRAINT comment_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: daemon daemon_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.daemon
+    ADD CONSTRAINT daemon_pkey PRIMARY KEY (workspace_id, daemon_id);
+
+
+--
+-- Name: issue issue_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue
+    ADD CONSTRAINT issue_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_wakeup issue_wakeup_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_wakeup
+    ADD CONSTRAINT issue_wakeup_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_wakeup_receipt issue_wakeup_receipt_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_wakeup_receipt
+    ADD CONSTRAINT issue_wakeup_receipt_pkey PRIMARY KEY (seq);
+
+
+--
+-- Name: issue issue_workspace_id_number_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue
+    ADD CONSTRAINT issue_workspace_id_number_key UNIQUE (workspace_id, number);
+
+
+--
+-- Name: member member_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.member
+    ADD CONSTRAINT member_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: member member_workspace_id_user_id_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.member
+    ADD CONSTRAINT member_workspace_id_user_id_key UNIQUE (workspace_id, user_id);
+
+
+--
+-- Name: run_lease run_lease_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.run_lease
+    ADD CONSTRAINT run_lease_pkey PRIMARY KEY (task_id);
+
+
+--
+-- Name: run_message run_message_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.run_message
+    ADD CONSTRAINT run_message_pkey PRIMARY KEY (task_id, seq);
+
+
+--
+-- Name: run_progress run_progress_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.run_progress
+    ADD CONSTRAINT run_progress_pkey PRIMARY KEY (task_id);
+
+
+--
+-- Name: schema_migrations schema_migrations_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.schema_migrations
+    ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: task_token task_token_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.task_token
+    ADD CONSTRAINT task_token_pkey PRIMARY KEY (token_hash);
+
+
+--
+-- Name: workspace workspace_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.workspace
+    ADD CONSTRAINT workspace_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: workspace workspace_slug_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.workspace
+    ADD CONSTRAINT workspace_slug_key UNIQUE (slug);
+
+
+--
+-- Name: activity_log_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX activity_log_issue_idx ON public.activity_log USING btree (issue_id, created_at DESC, id DESC);
+
+
+--
+-- Name: agent_runtime_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_runtime_id_idx ON public.agent USING btree (runtime_id);
+
+
+--
+-- Name: agent_task_active_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_active_idx ON public.agent_task_queue USING btree (agent_id, issue_id) WHERE (status = ANY (ARRAY['dispatched'::text, 'waiting_local_directory'::text, 'running'::text]));
+
+
+--
+-- Name: agent_task_claim_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_claim_idx ON public.agent_task_queue USING btree (runtime_id, priority DESC, created_at, id) WHERE (status = 'queued'::text);
+
+
+--
+-- Name: agent_task_deferred_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_deferred_idx ON public.agent_task_queue USING btree (runtime_id, fire_at) WHERE (status = 'deferred'::text);
+
+
+--
+-- Name: agent_task_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_issue_idx ON public.agent_task_queue USING btree (issue_id, created_at DESC, id DESC);
+
+
+--
+-- Name: agent_task_pending_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX agent_task_pending_idx ON public.agent_task_queue USING btree (issue_id, agent_id, COALESCE(comment_thread_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE (status = ANY (ARRAY['queued'::text, 'dispatched'::text]));
+
+
+--
+-- Name: agent_task_wakeup_active_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_wakeup_active_idx ON public.agent_task_queue USING btree (wakeup_id) WHERE ((wakeup_id IS NOT NULL) AND (status = ANY (ARRAY['queued'::text, 'deferred'::text, 'dispatched'::text, 'waiting_local_directory'::text, 'running'::text])));
+
+
+--
+-- Name: agent_task_wakeup_terminal_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_wakeup_terminal_idx ON public.agent_task_queue USING btree (wakeup_id, created_at DESC) WHERE (wakeup_id IS NOT NULL);
+
+
+--
+-- Name: agent_workspace_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX agent_workspace_name_idx ON public.agent USING btree (workspace_id, lower(name));
+
+
+--
+-- Name: capture_buffer_xact_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX capture_buffer_xact_idx ON public.capture_buffer USING btree (xact);
+
+
+--
+-- Name: comment_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX comment_issue_idx ON public.comment USING btree (issue_id, id);
+
+
+--
+-- Name: comment_parent_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX comment_parent_idx ON public.comment USING btree (parent_id) WHERE (parent_id IS NOT NULL);
+
+
+--
+-- Name: comment_source_task_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX comment_source_task_idx ON public.comment USING btree (source_task_id) WHERE (source_task_id IS NOT NULL);
+
+
+--
+-- Name: issue_parent_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_parent_idx ON public.issue USING btree (parent_issue_id) WHERE (parent_issue_id IS NOT NULL);
+
+
+--
+-- Name: issue_wakeup_due_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_due_idx ON public.issue_wakeup USING btree (next_fire_at) WHERE enabled;
+
+
+--
+-- Name: issue_wakeup_event_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_event_issue_idx ON public.issue_wakeup USING btree (issue_id) WHERE (enabled AND (kind = 'event'::text));
+
+
+--
+-- Name: issue_wakeup_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_issue_idx ON public.issue_wakeup USING btree (issue_id, created_at, id);
+
+
+--
+-- Name: issue_wakeup_receipt_free_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, coalesce_key) WHERE ((processed_at IS NULL) AND (task_id IS NULL) AND (coalesce_key IS NOT NULL));
+
+
+--
+-- Name: issue_wakeup_receipt_key_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX issue_wakeup_receipt_key_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, event_key);
+
+
+--
+-- Name: issue_wakeup_receipt_pending_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_receipt_pending_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, created_at, seq) WHERE (processed_at IS NULL);
+
+
+--
+-- Name: issue_wakeup_receipt_retention_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_receipt_retention_idx ON public.issue_wakeup_receipt USING btree (processed_at, seq) WHERE (processed_at IS NOT NULL);
+
+
+--
+-- Name: issue_wakeup_workspace_enabled_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_workspace_enabled_idx ON public.issue_wakeup USING btree (workspace_id, issue_id) WHERE enabled;
+
+
+--
+-- Name: issue_workspace_created_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_workspace_created_idx ON public.issue USING btree (workspace_id, created_at DESC, id DESC);
+
+
+--
+-- Name: task_token_task_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX task_token_task_idx ON public.task_token USING btree (task_id);
+
+
+--
+-- Name: capture_buffer capture_at_commit; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE CONSTRAINT TRIGGER capture_at_commit AFTER INSERT ON public.capture_buffer DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.capture_at_commit();
+
+
+--
+-- Name: comment capture_comment_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_comment_insert AFTER INSERT ON public.comment FOR EACH ROW EXECUTE FUNCTION public.capture_comment_insert();
+
+
+--
+-- Name: issue capture_issue_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_issue_update AFTER UPDATE ON public.issue REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.capture_issue_update();
+
+
+--
+-- Name: agent_task_queue capture_run_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_run_insert AFTER INSERT ON public.agent_task_queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.capture_run_insert();
+
+
+--
+-- Name: agent_task_queue capture_run_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_run_update AFTER UPDATE ON public.agent_task_queue REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.capture_run_update();
+
+
+--
+-- Name: issue_wakeup notify_timer_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER notify_timer_insert AFTER INSERT ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.next_fire_at IS NOT NULL))) EXECUTE FUNCTION public.notify_timer();
+
+
+--
+-- Name: issue_wakeup notify_timer_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER notify_timer_update AFTER UPDATE ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.next_fire_at IS NOT NULL) AND ((NOT old.enabled) OR (new.next_fire_at IS DISTINCT FROM old.next_fire_at)))) EXECUTE FUNCTION public.notify_timer();
+
+
+--
+-- Name: agent_task_queue run_scope; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER run_scope BEFORE INSERT ON public.agent_task_queue FOR EACH ROW EXECUTE FUNCTION public.run_scope();
+
+
+--
+-- Name: agent_task_queue run_scope_moved; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER run_scope_moved BEFORE UPDATE OF trigger_comment_id ON public.agent_task_queue FOR EACH ROW WHEN ((new.trigger_comment_id IS DISTINCT FROM old.trigger_comment_id)) EXECUTE FUNCTION public.run_scope();
+
+
+--
+-- Name: issue_wakeup wakeup_starts_listening_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_starts_listening_insert BEFORE INSERT ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.kind = 'event'::text))) EXECUTE FUNCTION public.wakeup_starts_listening();
+
+
+--
+-- Name: issue_wakeup wakeup_starts_listening_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_starts_listening_update BEFORE UPDATE ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.kind = 'event'::text) AND ((NOT old.enabled) OR (old.kind <> 'event'::text) OR (NOT (old.event_types @> new.event_types))))) EXECUTE FUNCTION public.wakeup_starts_listening();
+
+
+--
+-- Name: access_token access_token_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
+
+--
+-- Name: access_token access_token_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: agent_invocation_target agent_invocation_target_agent_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_invocation_target
+    ADD CONSTRAINT agent_invocation_target_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES public.agent(id);
+
+
+--
+-- Name: agent agent_owner_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent
+    ADD CONSTRAINT agent_owner_id_fkey FOREIGN KEY (owner_id) REFERENCES public.app_user(id);
+
+
+--
+-- Name: agent agent_runtime_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent
+    ADD CONSTRAINT agent_runtime_id_fkey FOREIGN KEY (runtime_id) REFERENCES public.agent_runtime(id);
+
+
+--
+-- Name: agent_runtime agent_runtime_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent_runtime
+    ADD CONSTRAINT agent_runtime_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: agent agent_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.agent
+    ADD CONSTRAINT agent_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: comment comment_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment
+    ADD CONSTRAINT comment_issue_id_fkey FOREIGN KEY (issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: comment comment_parent_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment
+    ADD CONSTRAINT comment_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.comment(id);
+
+
+--
+-- Name: daemon daemon_token_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.daemon
+    ADD CONSTRAINT daemon_token_id_fkey FOREIGN KEY (token_id) REFERENCES public.access_token(id);
+
+
+--
+-- Name: daemon daemon_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.daemon
+    ADD CONSTRAINT daemon_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: issue issue_parent_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue
+    ADD CONSTRAINT issue_parent_issue_id_fkey FOREIGN KEY (parent_issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: issue issue_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue
+    ADD CONSTRAINT issue_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: member member_user_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.member
+    ADD CONSTRAINT member_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.app_user(id);
+
+
+--
+-- Name: member member_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.member
+    ADD CONSTRAINT member_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- PostgreSQL database dump complete
+--

@@ -1,0 +1,426 @@
+"""The gate: what it counts, what it refuses, and what a client that leaves can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import trio
+import trio.testing
+
+from engine import limits
+from engine.work import WorkKind, WorkLedger
+from tests.web.conftest import Server
+from tests.web.stand_in import DAEMON, MEMBER, Asked, StandInEngine
+from web.admission import Gate, LongPolls
+
+CREDENTIALS = f"Authorization: Bearer {MEMBER}\r\n".encode()
+CLAIM = b'{"daemon_id": "d", "runtime_ids": [], "wait_seconds": 30}'
+
+
+def request(
+    line: str,
+    body: bytes = b"",
+    *,
+    token: str = MEMBER,
+    headers: str = "",
+    length: int | None = None,
+) -> bytes:
+    """Return the bytes of a request whose connection closes after it."""
+    size = len(body) if length is None else length
+    head = (
+        f"{line} HTTP/1.1\r\nHost: wakeful\r\nConnection: close\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: {size}\r\n{headers}\r\n"
+    )
+    return head.encode("latin-1") + body
+
+
+def answer(raw: bytes) -> tuple[int, Any]:
+    """Return status and JSON body of a raw response."""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body) if body else None
+
+
+class Blocked:
+    """An answer that the test holds back: `reached` is set once a handler waits for it."""
+
+    def __init__(self, stand_in: StandInEngine) -> None:
+        self.reached = trio.Event()
+        self.release = trio.Event()
+        self.finished = 0
+        self.cancelled = trio.Event()
+        self._sample = stand_in.sample
+        stand_in.answer = self.answer
+
+    async def answer(self, asked: Asked) -> Any:
+        """Wait until the test lets go, and tell how that ended."""
+        self.reached.set()
+        try:
+            await self.release.wait()
+        except trio.Cancelled:
+            self.cancelled.set()
+            raise
+        self.finished += 1
+        return await self._sample(asked)
+
+
+@pytest.fixture
+def blocked(stand_in: StandInEngine) -> Blocked:
+    return Blocked(stand_in)
+
+
+async def idle(ledger: WorkLedger) -> None:
+    """Wait until nothing is active; tests end in a timeout if that never comes."""
+    event = trio.Event()
+    ledger.call_when_idle(event.set)
+    try:
+        with trio.fail_after(10):
+            while ledger.active:
+                await event.wait()
+                event = trio.Event()
+    finally:
+        ledger.forget(event.set)
+
+
+async def test_a_request_is_work_until_its_handler_ended(
+    server: Server, stand_in: StandInEngine, blocked: Blocked
+) -> None:
+    """S-058: every admitted request, GET included, holds a token of kind http until it returns."""
+    async with trio.open_nursery() as nursery:
+        for line in ("GET /api/me", "POST /api/issues/WF-12/wakeups/0/trigger", "GET /api/agents"):
+            nursery.start_soon(server.exchange, request(line))
+        await blocked.reached.wait()
+        while stand_in.ledger.active_by_kind()[WorkKind.HTTP] != 2:
+            await trio.sleep(0)
+        names = {token.name for token in stand_in.ledger.open_tokens()}
+        assert names == {"GET /api/me", "GET /api/agents"}
+        blocked.release.set()
+    await idle(stand_in.ledger)
+    assert stand_in.ledger.generation == 6
+
+
+async def test_a_probe_is_no_work(server: Server, stand_in: StandInEngine) -> None:
+    """S-060: GET and HEAD of health leave the generation alone, every other request moves it."""
+    async with server.client(token=None) as client:
+        for path in ("/health", "/health/"):
+            assert (await client.get(path)).status_code == 200
+            assert (await client.head(path)).status_code == 200
+        assert stand_in.ledger.generation == 0
+        await client.post("/health")
+        assert stand_in.ledger.generation == 2
+    for path in ("/api//health", "/API/health", "/api/%68ealth", "/api/health/x"):
+        before = stand_in.ledger.generation
+        await server.exchange(request(f"GET {path}"))
+        assert stand_in.ledger.generation == before + 2, path
+
+
+@pytest.mark.parametrize("line", ["POST /api/issues", "DELETE /api/issues/WF-12"])
+async def test_a_change_outlives_its_client(
+    server: Server, stand_in: StandInEngine, blocked: Blocked, line: str
+) -> None:
+    """S-061: once its body is here, a change runs to its end although the client has gone."""
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(request(line, b'{"title": "a"}' if "POST" in line else b""))
+    await blocked.reached.wait()
+    await stream.aclose()
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    assert stand_in.ledger.active == 1
+    assert not blocked.cancelled.is_set()
+    blocked.release.set()
+    await idle(stand_in.ledger)
+    assert blocked.finished == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request("GET /api/me"),
+        request("POST /api/daemon/tasks/claim", CLAIM, token=DAEMON),
+    ],
+    ids=["a read", "a claim"],
+)
+async def test_a_wait_ends_with_its_client(
+    server: Server, stand_in: StandInEngine, blocked: Blocked, sent: bytes
+) -> None:
+    """W-103: a read and a waiting claim are cancelled when the client leaves."""
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(sent)
+    await blocked.reached.wait()
+    await stream.aclose()
+    await blocked.cancelled.wait()
+    await idle(stand_in.ledger)
+    assert blocked.finished == 0
+
+
+async def test_half_a_body_holds_no_token_once_its_client_left(
+    server: Server, stand_in: StandInEngine
+) -> None:
+    """S-061: a client that leaves in the middle of its body ends the request."""
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(request("POST /api/issues", b'{"tit', length=100))
+    while not stand_in.ledger.active:
+        await trio.sleep(0)
+    await stream.aclose()
+    await idle(stand_in.ledger)
+    assert stand_in.asked == []
+
+
+async def test_half_a_connection_still_gets_its_answer(server: Server) -> None:
+    """A client that only stops sending gets the answer of its change."""
+    raw = await server.exchange(request("POST /api/issues", b'{"title": "a"}'), stop_sending=True)
+    assert answer(raw)[0] == 201
+
+
+async def test_an_announced_giant_is_refused_at_once(
+    server: Server, stand_in: StandInEngine
+) -> None:
+    """An announced body above 1 MiB is 413 before any of it is read, and is no work."""
+    before = stand_in.ledger.generation
+    for size in (limits.BODY_BYTES_MAX + 1, 2**30, 10**19):
+        for line in ("POST /api/issues", "POST /api/nothing", "GET /api/me"):
+            with trio.fail_after(limits.LINGER_SECONDS_MAX + 3):
+                status, problem = answer(await server.exchange(request(line, length=size)))
+            assert (status, problem["code"]) == (413, "payload_too_large")
+    assert stand_in.ledger.generation == before
+    assert stand_in.asked == []
+
+
+async def test_who_sends_too_much_learns_why(server: Server) -> None:
+    """The refusal reaches a client that sends its whole body first, with and without a length."""
+    body = b" " * (limits.BODY_BYTES_MAX + 1)
+
+    async def pieces(count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            yield body
+
+    async with server.client() as client:
+        response = await client.post("/issues", content=body)
+        assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+        for count in (1, 8):
+            response = await client.post("/issues", content=pieces(count))
+            assert (response.status_code, response.json()["code"]) == (400, "body_too_large")
+        assert (await client.get("/me")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        ("/issues", limits.BODY_BYTES_MAX),
+        ("/issues/WF-12/wakeups", limits.BODY_RULE_BYTES_MAX),
+        ("/issues/WF-12/wakeups/00000000-0000-0000-0000-000000000301", limits.BODY_RULE_BYTES_MAX),
+        (
+            "/issues/WF-12/wakeups/00000000-0000-0000-0000-000000000301/enable",
+            limits.BODY_ENABLE_BYTES_MAX,
+        ),
+    ],
+)
+async def test_each_route_has_its_size(
+    server: Server, stand_in: StandInEngine, path: str, size: int
+) -> None:
+    """W-011: a body may have exactly as many bytes as its route takes, announced or not."""
+    method = "PUT" if path.endswith("301") else "POST"
+    body = {"title": "a"} if path == "/issues" else {"revision": 1} if "enable" in path else {}
+    text = json.dumps(body).encode()
+
+    async def piece(extra: int) -> AsyncIterator[bytes]:
+        yield text.ljust(size + extra)
+
+    async with server.client() as client:
+        for content in (text.ljust(size), piece(0)):
+            assert (await client.request(method, path, content=content)).is_success
+        asked = len(stand_in.asked)
+        announced = await client.request(method, path, content=text.ljust(size + 1))
+        expected = (413, "payload_too_large") if path == "/issues" else (400, "body_too_large")
+        assert (announced.status_code, announced.json()["code"]) == expected
+        response = await client.request(method, path, content=piece(1))
+        assert (response.status_code, response.json()["code"]) == (400, "body_too_large")
+    assert len(stand_in.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "code"),
+    [
+        ("/api/issues/%ff", 400, "invalid_encoding"),
+        ("/api/issues/%00", 400, "invalid_encoding"),
+        ("/api/issues/%ED%A0%80", 400, "invalid_encoding"),
+        ("/api/issues?search=%00", 400, "invalid_encoding"),
+        ("/api/issues?search=%ff", 400, "invalid_encoding"),
+        ("/api/issues?%C3%28=1", 400, "invalid_encoding"),
+        ("/api/issues?search=" + "a" * 9000, 400, "invalid_input"),
+        ("/api/issues/" + "a" * 9000, 400, "invalid_input"),
+        ("/api/issues/%2e%2e%2f%2e%2e", 404, "not_found"),
+        ("*", 400, "invalid_input"),
+        ("wakeful:80", 400, "invalid_input"),
+        ("http://[", 404, "not_found"),
+        ("http://elsewhere/api/nothing", 404, "not_found"),
+    ],
+)
+async def test_hostile_addresses_are_refused(
+    server: Server, target: str, status: int, code: str
+) -> None:
+    """An address that is not UTF-8, holds NUL or is no path is a problem, never a crash."""
+    found, problem = answer(await server.exchange(request(f"GET {target}")))
+    assert (found, problem["code"]) == (status, code)
+
+
+async def test_an_absolute_address_is_served(server: Server) -> None:
+    """A request line with a whole URL, as proxies send it, is answered like its path."""
+    status, _ = answer(await server.exchange(request("GET http://elsewhere:1/api/me")))
+    assert status == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Host: \xff\xfe",
+        "Host: [::",
+        "Host: a b",
+        "Host: " + "a" * 5000,
+        "Content-Type: \xff/\xff; charset=\xff",
+        "Content-Type: application/json; charset=utf-16",
+        "Cookie: \xff=\xff; ;;=",
+        "X-Workspace-ID: \xff",
+        "Accept: \xff",
+        "Transfer-Encoding: chunked",
+    ],
+)
+async def test_hostile_headers_crash_nothing(server: Server, header: str) -> None:
+    """No header of a request leads to a 5xx."""
+    raw = request("POST /api/issues", b'{"title": "a"}', headers=f"{header}\r\n")
+    with trio.fail_after(10):
+        status = int((await server.exchange(raw, stop_sending=True)).split()[1])
+    assert 200 <= status < 500
+
+
+async def test_a_websocket_is_turned_away(server: Server) -> None:
+    """S-055: an upgrade is answered with an HTTP status, because nothing serves WebSockets."""
+    head = (
+        "GET /api/events HTTP/1.1\r\nHost: wakeful\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    status, problem = answer(await server.exchange(head.encode()))
+    assert (status, problem["code"]) == (404, "not_found")
+
+
+async def test_a_stopping_server_admits_nothing(
+    server: Server, stand_in: StandInEngine, blocked: Blocked
+) -> None:
+    """S-077: after shutdown, further requests are 503 stopping, and those in progress finish."""
+    async with server.client() as first, server.client() as second, trio.open_nursery() as nursery:
+        await second.get("/health")
+        status = 0
+
+        async def change() -> None:
+            nonlocal status
+            status = (await first.post("/issues", json={"title": "a"})).status_code
+
+        nursery.start_soon(change)
+        await blocked.reached.wait()
+        stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+        await stream.send_all(b"GET /api/me HTTP/1.1\r\n")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        server.shutdown.set()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await stream.send_all(b"Host: wakeful\r\n\r\n")
+        raw = b"".join([part async for part in stream])
+        found, problem = answer(raw)
+        assert (found, problem["code"]) == (503, "stopping")
+        assert b"retry-after: 1" in raw.lower()
+        blocked.release.set()
+    assert status == 201
+    assert stand_in.ledger.active == 0
+
+
+async def test_a_stopping_server_ends_long_polls(
+    server: Server, stand_in: StandInEngine, blocked: Blocked
+) -> None:
+    """A claim that waits when the server stops is answered at once, with no runs."""
+    async with trio.open_nursery() as nursery:
+        raw = b""
+
+        async def claim() -> None:
+            nonlocal raw
+            raw = await server.exchange(
+                request("POST /api/daemon/tasks/claim", CLAIM, token=DAEMON)
+            )
+
+        nursery.start_soon(claim)
+        await blocked.reached.wait()
+        server.shutdown.set()
+    assert answer(raw) == (200, {"tasks": []})
+    assert blocked.cancelled.is_set()
+    assert stand_in.ledger.active == 0
+
+
+async def test_a_poll_that_comes_after_the_end_does_not_wait() -> None:
+    """A long poll that begins after all polls were ended is over at its first checkpoint."""
+    polls = LongPolls()
+    polls.end()
+    with trio.fail_after(1), polls.waiting() as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_storm_of_leaving_clients_leaves_nothing(
+    server: Server, stand_in: StandInEngine
+) -> None:
+    """S-061: aborted reads, changes and unsent bodies end all their tokens, and the server lives."""
+    requests = (
+        request("GET /api/issues"),
+        request("POST /api/issues", b'{"title": "a"}'),
+        request("POST /api/issues", b'{"title": "a"}', length=1000),
+        request("POST /api/issues", b"x" * 100_000, length=2**30),
+        request("POST /api/issues", b"x" * 100_000, token="wkm_nobody", length=500_000),
+    )
+
+    async def leave(sent: bytes, turns: int) -> None:
+        stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+        await stream.send_all(sent)
+        for _ in range(turns):
+            await trio.sleep(0)
+        await stream.aclose()
+
+    for turn in range(40):
+        async with trio.open_nursery() as nursery:
+            for number, sent in enumerate(requests):
+                nursery.start_soon(leave, sent, (turn * (number + 1)) % 50)
+    await idle(stand_in.ledger)
+    async with server.client() as client:
+        assert (await client.get("/me")).status_code == 200
+
+
+async def test_a_crash_below_the_routes_is_still_a_problem() -> None:
+    """What the application itself cannot answer, the gate answers: 500, and the token ends."""
+    ledger = WorkLedger()
+    sent: list[Any] = []
+
+    async def crash(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise RuntimeError("no")
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/me",
+        "raw_path": b"/api/me",
+        "query_string": b"",
+        "headers": [],
+    }
+    await Gate(crash, ledger, LongPolls())(scope, receive, send)
+    assert sent[0]["status"] == 500
+    assert json.loads(sent[1]["body"])["code"] == "internal_error"
+    assert (ledger.active, ledger.generation) == (0, 2)
+
+
+async def test_a_full_url_of_the_client_library_works(server: Server) -> None:
+    """The address that the server reports is where it answers."""
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{server.url}/api/health")).status_code == 200

@@ -1,0 +1,152 @@
+"""The web application: every route behind the gate, and the server that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, cast
+
+import hypercorn.trio
+import structlog
+import trio
+from hypercorn.config import Config
+from hypercorn.typing import ASGIFramework
+from quart import Response, render_template, request
+from quart_trio import QuartTrio
+
+from engine import limits
+from engine.app import Engine
+from engine.errors import KINDS
+from web import openapi, wire
+from web.admission import Application, Gate, LongPolls
+from web.api import ROUTES
+from web.openapi import PREFIX
+from web.problems import problem_of
+from web.routing import Route
+from web.routing import serve as serve_route
+
+_log = structlog.get_logger(__name__)
+_PAGE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+
+
+class _Application(QuartTrio):
+    """Quart, which logs of a failure no more than its type: texts of users stay out of logs."""
+
+    def log_exception(
+        self,
+        exception_info: tuple[type, BaseException, TracebackType] | tuple[None, None, None],
+    ) -> None:
+        """Log the type of an exception that escaped the error handler."""
+        _log.error("request_crashed", error=getattr(exception_info[0], "__name__", None))
+
+
+def create_app(engine: Engine) -> Gate:
+    """Return the ASGI application of an engine: all routes, behind the gate."""
+    application = _Application("web", static_folder=None)
+    # One spelling for each address: no redirects, and a slash more at the end changes nothing.
+    application.url_map.strict_slashes = False
+    application.url_map.merge_slashes = False
+    application.config["PROPAGATE_EXCEPTIONS"] = False
+    application.register_error_handler(Exception, _refuse)
+    application.after_request(_harden)
+    polls = LongPolls()
+    for route in ROUTES:
+        application.add_url_rule(
+            PREFIX + route.path.replace("{", "<").replace("}", ">"),
+            endpoint=route.name,
+            view_func=_view(route, engine, polls),
+            methods=[route.method],
+            provide_automatic_options=False,
+        )
+    _describe(application, engine)
+    leavable = frozenset(f"{PREFIX}{route.path}".encode() for route in ROUTES if route.polls)
+    return Gate(cast("Application", application), engine.ledger, polls, leavable)
+
+
+def _view(route: Route, engine: Engine, polls: LongPolls) -> Callable[..., Awaitable[Response]]:
+    async def view(**path: str) -> Response:
+        return await serve_route(route, engine, polls, request, path)
+
+    return view
+
+
+def _describe(application: QuartTrio, engine: Engine) -> None:
+    """Add the description of the API for machines and the page that shows it to people."""
+    document = openapi.document(ROUTES, engine.health()["version"])
+    text = wire.dumps(document)
+
+    async def describe_api() -> Response:
+        return Response(text, content_type="application/json")
+
+    async def show_api() -> Response:
+        page = await render_template("docs.html", document=document, codes=KINDS)
+        return Response(page, headers={"Content-Security-Policy": _PAGE_POLICY})
+
+    for path, view in ((f"{PREFIX}/openapi.json", describe_api), (f"{PREFIX}/docs", show_api)):
+        application.add_url_rule(path, view_func=view, provide_automatic_options=False)
+
+
+async def _refuse(error: Exception) -> Response:
+    answer = problem_of(error)
+    return Response(answer.body, status=answer.status, headers=dict(answer.headers))
+
+
+async def _harden(response: Response) -> Response:
+    response.headers.update(_HEADERS)
+    return response
+
+
+async def serve(
+    engine: Engine,
+    *,
+    host: str,
+    port: int,
+    shutdown: trio.Event,
+    socket: Path | None = None,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an engine over HTTP until `shutdown` is set, then finish what was admitted.
+
+    Listens on `host` and `port` (0 takes a free one), or on the Unix socket `socket` instead;
+    reports its address by `task_status` once connections are accepted. After `shutdown` every
+    further request is refused with `stopping`, long polls end, and requests in progress have the
+    engine's stop grace to finish. Raises OSError when it cannot listen.
+    """
+    gate = create_app(engine)
+
+    async def wait_for_shutdown() -> None:
+        await shutdown.wait()
+        gate.stop()
+
+    config = _config(host, port, socket)
+    config.graceful_timeout = engine.settings.stop_grace_seconds
+    run = partial(
+        hypercorn.trio.serve,
+        cast("ASGIFramework", gate),
+        config,
+        shutdown_trigger=wait_for_shutdown,
+        mode="asgi",
+    )
+    async with trio.open_nursery() as nursery:
+        bound: list[str] = await nursery.start(run)
+        task_status.started(_address(bound[0]))
+
+
+def _config(host: str, port: int, socket: Path | None) -> Config:
+    config = Config()
+    if socket is not None:
+        config.bind = f"unix:{socket}"
+    else:
+        config.bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    config.accesslog = config.errorlog = None  # what is worth a line, the gate and we log
+    config.include_server_header = False
+    config.keep_alive_timeout = limits.KEEP_ALIVE_SECONDS
+    return config
+
+
+def _address(bound: str) -> str:
+    """Return a bound address as clients write it: a URL, or the path of a Unix socket."""
+    return bound.removeprefix("http://") if bound.startswith("http://unix:") else bound

@@ -1,0 +1,49 @@
+"""Inputs of issues and comments (api.md, The tracker)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from web.schemas.inputs import Day, Id, Input, Paging, Whole
+
+
+class NewIssue(Input):
+    """An issue to make."""
+
+    title: str
+    description: str = ""
+    status: str = "todo"
+    priority: str = "none"
+    assignee_type: str | None = None
+    assignee_id: Id | None = None
+    parent_id: Id | None = None
+    stage: Whole | None = None
+    project_id: Id | None = None
+    start_date: Day | None = None
+    due_date: Day | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class IssueChange(NewIssue):
+    """What changes about an issue; what is not sent stays as it is."""
+
+    title: str = ""
+
+
+class IssueFilter(Paging):
+    """Which issues to list; each filter narrows."""
+
+    status: str | None = None
+    category: str | None = None
+    assignee: Id | None = None
+    parent: Id | None = None
+    search: str | None = None
+
+
+class NewComment(Input):
+    """A comment to make, as an answer to `parent_id` if that is given."""
+
+    body: str
+    parent_id: Id | None = None
