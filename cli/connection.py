@@ -49,50 +49,60 @@ class Found:
     config: Mapping[str, str]
     credentials: Mapping[str, str]
 
-    def value(self, name: str, *, file_name: str | None = None) -> str | None:
-        """Return the first of the four sources that has it; `file_name` is its name in the last."""
+    def given(self, name: str) -> str | None:
+        """Return what option, environment or config file say, in this order."""
         return (
             self.options.get(name)
             or self.environment.get(f"WAKEFUL_{name.upper()}")
             or self.config.get(name)
-            or self.credentials.get(file_name or name)
         )
+
+    @property
+    def token(self) -> str | None:
+        """The credential of the caller."""
+        return self.given("token") or self.credentials.get("member_token")
+
+    @property
+    def workspace(self) -> str | None:
+        """The workspace, where one is named."""
+        return self.given("workspace") or self.credentials.get("workspace")
+
+    @property
+    def daemon_token(self) -> str | None:
+        """The credential of daemons; the saved one serves only beside the saved member token."""
+        saved = self.credentials if self.credentials.get("member_token") == self.token else {}
+        return self.given("daemon_token") or saved.get("daemon_token")
 
     @property
     def url(self) -> str:
         """Where the server is."""
-        return self._required("url", self.value("url"))
+        return _required("url", self.given("url") or self.credentials.get("url"))
 
     @property
     def is_in_run(self) -> bool:
         """Tell whether the caller is an agent in a run (W-201)."""
-        return (self.value("token") or "").startswith(RUN_TOKEN)
+        return (self.token or "").startswith(RUN_TOKEN)
 
     def server(self) -> Server:
         """Return the server as the caller; raises `Failure` with what is missing."""
-        token = self._required("token", self.value("token", file_name="member_token"))
-        return Server(url=self.url, token=token, workspace=self.value("workspace"))
+        token = _required("token", self.token)
+        return Server(url=self.url, token=token, workspace=self.workspace)
 
-    def daemon_server(self) -> Server:
-        """Return the server as a daemon, whose token opens one workspace anyway."""
-        token = self._required("daemon_token", self.value("daemon_token"))
-        return Server(url=self.url, token=token)
 
-    def _required(self, name: str, value: str | None) -> str:
-        if value is None:
-            option = name.replace("_", "-")
-            raise Failure(
-                f"no {name.replace('_', ' ')}: pass --{option} or set WAKEFUL_{name.upper()}; where"
-                " `wakeful serve` keeps its data on this machine, --data-dir is enough"
-            )
-        return value
+def _required(name: str, value: str | None) -> str:
+    if value is None:
+        raise Failure(
+            f"no {name}: pass --{name} or set WAKEFUL_{name.upper()}; where `wakeful serve` keeps"
+            " its data on this machine, --data-dir is enough"
+        )
+    return value
 
 
 def find(options: Mapping[str, str], environment: Mapping[str, str]) -> Found:
     """Read what there is. Raises `Failure` for a file that cannot be understood."""
     config = _read_config(environment)
     found = Found(options=options, environment=environment, config=config, credentials={})
-    folder = Path(found.value("data_dir") or "data")
+    folder = Path(found.given("data_dir") or "data")
     return attrs.evolve(found, credentials=_read_credentials(folder / CREDENTIALS))
 
 
@@ -134,11 +144,11 @@ def calling(found: Found) -> Iterator[Wakeful]:
 
 def _read_config(environment: Mapping[str, str]) -> Mapping[str, str]:
     named = environment.get("WAKEFUL_CONFIG")
-    home = Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    path = Path(named) if named else home / "wakeful" / "config.toml"
+    home = environment.get("XDG_CONFIG_HOME") or f"{environment.get('HOME', '')}/.config"
+    path = Path(named or f"{home}/wakeful/config.toml")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if named:
             raise Failure(f"WAKEFUL_CONFIG names {path}, which does not exist") from None
         return {}

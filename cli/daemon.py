@@ -84,13 +84,14 @@ def _daemon_server(found: Found, api: Wakeful, daemon_id: str) -> Server:
     Without a daemon token one is made for it, in place of the one that an earlier process of this
     daemon made: its name then belongs to the new one (W-102).
     """
-    if found.value("daemon_token") is not None:
-        return found.daemon_server()
+    server = found.server()
+    if found.daemon_token is not None:
+        return attrs.evolve(server, token=found.daemon_token)
     name = f"daemon {daemon_id}"
     for token in list(api.tokens()):
         if token["kind"] == "daemon" and token["name"] == name:
             api.revoke_token(token["id"])
-    return attrs.evolve(found.server(), token=api.create_token(name, "daemon")["token"])
+    return attrs.evolve(server, token=api.create_token(name, "daemon")["token"])
 
 
 async def _register(server: Server, daemon_id: str, runtime_name: str, host: str) -> str:
@@ -123,9 +124,8 @@ def _environment(found: Found) -> dict[str, str]:
         name: value for name, value in os.environ.items() if name != "WAKEFUL_DAEMON_TOKEN"
     }
     environment["WAKEFUL_URL"] = found.url
-    workspace = found.value("workspace")
-    if workspace is not None:
-        environment["WAKEFUL_WORKSPACE"] = workspace
+    if found.workspace is not None:
+        environment["WAKEFUL_WORKSPACE"] = found.workspace
     if shutil.which("wakeful") is None:
         path = environment.get("PATH", os.defpath)
         environment["PATH"] = os.pathsep.join((path, sysconfig.get_path("scripts")))

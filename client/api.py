@@ -65,6 +65,10 @@ class Wakeful:
         """Change fields of an agent."""
         return self._object("PATCH", _path("agents", agent_id), body=changes)
 
+    def archive_agent(self, agent_id: str) -> Json:
+        """Retire an agent."""
+        return self._object("POST", _path("agents", agent_id, "archive"))
+
     # --- Issues -------------------------------------------------------------------------------
 
     def create_issue(self, title: str, **fields: Any) -> Json:

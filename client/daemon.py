@@ -87,7 +87,7 @@ class Daemon:
             try:
                 await self._api.heartbeat(self._runtimes)
             except ApiError as error:
-                _log.warning("heartbeat.failed", code=error.code)
+                _log.warning("heartbeat_failed", code=error.code)
 
     async def _claim_all(self, *, once: bool) -> None:
         slots = trio.Semaphore(self._max_concurrent)
@@ -120,17 +120,17 @@ class Daemon:
     async def _carry_out(self, claim: Claim, slots: trio.Semaphore) -> None:
         """Start a claimed run, carry it out, report; a claim that is ours no more is dropped."""
         log = _log.bind(run=claim.run_id, issue=claim.identifier, wakeup=claim.wakeup_id)
-        log.info("run.claimed")
+        log.info("run_claimed")
         try:
             await self._start(claim)
             outcome = await self._watched(claim)
             if outcome is None:
-                log.info("run.withdrawn")
+                log.info("run_withdrawn")
                 return
             await self._report(claim, outcome)
-            log.info("run.ended", exit_code=outcome.exit_code)
+            log.info("run_ended", exit_code=outcome.exit_code)
         except ApiError as error:
-            log.warning("run.dropped", code=error.code)
+            log.warning("run_dropped", code=error.code)
         finally:
             slots.release()
 
@@ -153,7 +153,7 @@ class Daemon:
             try:
                 await self._api.renew_lease(claim.run_id)
             except ApiError as error:  # starting will tell whether the claim is lost
-                _log.info("lease.not_renewed", run=claim.run_id, code=error.code)
+                _log.info("lease_not_renewed", run=claim.run_id, code=error.code)
 
     async def _watched(self, claim: Claim) -> Outcome | None:
         """Carry out a started run; None when it was stopped from outside, which ends it here."""
@@ -222,6 +222,6 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
         except ApiError as error:
             if not error.is_passing:
                 raise
-            _log.info("server.away", code=error.code)
+            _log.info("server_away", code=error.code)
         await trio.sleep(pause)
         pause = min(2 * pause, limits.PAUSE_SECONDS_MAX)

@@ -57,11 +57,9 @@ CREATE TABLE issue_wakeup_receipt (
 ) WITH (fillfactor = 60);
 CREATE UNIQUE INDEX issue_wakeup_receipt_key_idx
   ON issue_wakeup_receipt (wakeup_id, revision, event_key);
--- W-062, W-064: one free receipt per rule revision and type; a reserved one does not count.
+-- W-062, W-064: one free receipt per rule revision and type; a reserved one does not count. Older
+-- receipts have no coalesce_key, and as many as they like. It also finds what waits for a rule:
+-- every index of this table is paid for by whoever comments on the issue.
 CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx
   ON issue_wakeup_receipt (wakeup_id, revision, coalesce_key)
-  WHERE processed_at IS NULL AND task_id IS NULL AND coalesce_key IS NOT NULL;
-CREATE INDEX issue_wakeup_receipt_pending_idx
-  ON issue_wakeup_receipt (wakeup_id, created_at, seq) WHERE processed_at IS NULL;
-CREATE INDEX issue_wakeup_receipt_retention_idx
-  ON issue_wakeup_receipt (processed_at, seq) WHERE processed_at IS NOT NULL;
+  WHERE processed_at IS NULL AND task_id IS NULL;

@@ -191,7 +191,7 @@ BEGIN
       wakeup_id, revision, event_key, event_type, coalesce_key, payload)
     VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
     ON CONFLICT (wakeup_id, revision, coalesce_key)
-      WHERE processed_at IS NULL AND task_id IS NULL AND coalesce_key IS NOT NULL
+      WHERE processed_at IS NULL AND task_id IS NULL
     DO UPDATE SET id = gen_random_uuid(),
                   payload = wakeup_merge_payload(x.payload, EXCLUDED.payload)
      WHERE x.payload ->> 'event_id' IS DISTINCT FROM EXCLUDED.event_key

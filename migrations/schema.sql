@@ -272,7 +272,8 @@ CREATE FUNCTION public.dispatch_candidates(issue_ids uuid[], barred uuid[], most
        WHERE r.id <> ALL (barred)
          AND ((r.enabled AND r.next_fire_at <= wakeful_now())
               OR EXISTS (SELECT FROM issue_wakeup_receipt x
-                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL))
+                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
+                            AND x.task_id IS NULL))
        ORDER BY wanted.place, r.id
        LIMIT most) c
 $$;
@@ -777,7 +778,7 @@ BEGIN
       wakeup_id, revision, event_key, event_type, coalesce_key, payload)
     VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
     ON CONFLICT (wakeup_id, revision, coalesce_key)
-      WHERE processed_at IS NULL AND task_id IS NULL AND coalesce_key IS NOT NULL
+      WHERE processed_at IS NULL AND task_id IS NULL
     DO UPDATE SET id = gen_random_uuid(),
                   payload = wakeup_merge_payload(x.payload, EXCLUDED.payload)
      WHERE x.payload ->> 'event_id' IS DISTINCT FROM EXCLUDED.event_key
@@ -1529,7 +1530,7 @@ CREATE INDEX issue_wakeup_issue_idx ON public.issue_wakeup USING btree (issue_id
 -- Name: issue_wakeup_receipt_free_idx; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, coalesce_key) WHERE ((processed_at IS NULL) AND (task_id IS NULL) AND (coalesce_key IS NOT NULL));
+CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, coalesce_key) WHERE ((processed_at IS NULL) AND (task_id IS NULL));
 
 
 --
@@ -1537,20 +1538,6 @@ CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx ON public.issue_wakeup_receipt
 --
 
 CREATE UNIQUE INDEX issue_wakeup_receipt_key_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, event_key);
-
-
---
--- Name: issue_wakeup_receipt_pending_idx; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX issue_wakeup_receipt_pending_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, created_at, seq) WHERE (processed_at IS NULL);
-
-
---
--- Name: issue_wakeup_receipt_retention_idx; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX issue_wakeup_receipt_retention_idx ON public.issue_wakeup_receipt USING btree (processed_at, seq) WHERE (processed_at IS NOT NULL);
 
 
 --

@@ -37,6 +37,7 @@ class Exchange:
         self._size = 0
         self._is_cut = False
         self._is_complete = False
+        self._is_ending = False
         self._drained = trio.Event()
         self.has_answered = False
 
@@ -44,7 +45,9 @@ class Exchange:
         """Return the next message for the application.
 
         A body above the largest allowed size is cut one byte past it, which is enough for its
-        reader to refuse it; the rest is read and forgotten.
+        reader to refuse it; the rest is read and forgotten. The disconnect that hypercorn announces
+        after a complete answer is kept back: Quart would cancel the task that is just closing the
+        connection, which would then stay open for ever.
         """
         while True:
             if self._is_complete and not self._may_leave:
@@ -52,6 +55,8 @@ class Exchange:
             message = await self._receive()
             if message["type"] != "http.request":
                 self._drained.set()
+                if self._is_ending:
+                    await trio.sleep_forever()
                 return message
             if (shown := self._take(message)) is not None:
                 return shown
@@ -85,6 +90,7 @@ class Exchange:
         if is_end and self._has_body and not self._drained.is_set():
             with trio.move_on_after(limits.LINGER_SECONDS_MAX):
                 await self._drained.wait()
+        self._is_ending = is_end
         try:
             await self._send(message)
         except _GONE:

@@ -14,7 +14,8 @@ AS $function$
        WHERE r.id <> ALL (barred)
          AND ((r.enabled AND r.next_fire_at <= wakeful_now())
               OR EXISTS (SELECT FROM issue_wakeup_receipt x
-                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL))
+                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
+                            AND x.task_id IS NULL))
        ORDER BY wanted.place, r.id
        LIMIT most) c
 $function$

@@ -31,6 +31,7 @@ from engine.domain.commands.tracker import (
     CreateWorkspace,
 )
 from engine.domain.principal import Principal, Role
+from engine.errors import WakefulError
 from engine.service.identity import NOBODY
 from engine.service.registry import Work, service_for
 from engine.service.tokens import TokenPrefix, mint, token_hash
@@ -72,6 +73,23 @@ class Executor:
         )
         self.opened = committed.opened
         return committed.result
+
+    async def refused(
+        self, principal: Principal, command: Command | Query, *, field: str | None = None
+    ) -> str:
+        """Return the code with which a call is refused, for this field if one is given."""
+        with pytest.raises(WakefulError) as caught:
+            await self(principal, command)
+        assert field is None or caught.value.details.get("field") == field
+        return caught.value.code
+
+    async def end(self, run: Principal) -> None:
+        """Complete a run behind the engine's back, which makes room for another one."""
+        text = "UPDATE agent_task_queue SET status = 'completed' WHERE id = $1"
+        statement = Statement("test.end", text)
+        await self.database.read(
+            Lane.BACKGROUND, lambda session: session.execute(statement, run.run_id)
+        )
 
     async def authenticate(self, token: str) -> Principal:
         """Return who shows this token, now."""

@@ -23,18 +23,10 @@ from engine.domain.commands.tracker import (
     Me,
     RemoveMember,
 )
-from engine.domain.principal import Principal, PrincipalKind, Role
-from engine.errors import WakefulError
+from engine.domain.principal import PrincipalKind, Role
 from engine.service.identity import NOBODY
 from engine.service.tokens import TokenPrefix, mint, token_hash
 from tests.service.conftest import Executor, RunOf, Sql, World
-
-
-async def refused(execute: Executor, caller: Principal, command: object) -> str:
-    """Return the code with which a call is refused."""
-    with pytest.raises(WakefulError) as caught:
-        await execute(caller, command)  # type: ignore[arg-type] - any command
-    return caught.value.code
 
 
 async def test_a_member_token_is_its_person_with_all_roles(world: World) -> None:
@@ -114,7 +106,7 @@ async def test_a_run_token_ends_with_its_claim(
     )
     assert (await execute.authenticate(minted.text)).agent_id == world.a
     await sql(ending)
-    assert await refused(execute, NOBODY, Authenticate(token_hash=minted.hash)) == (
+    assert await execute.refused(NOBODY, Authenticate(token_hash=minted.hash)) == (
         "not_authenticated"
     )
 
@@ -124,10 +116,10 @@ async def test_an_unknown_or_expired_token_is_refused(
 ) -> None:
     """A token that nobody issued, or whose time is over, is nobody's."""
     unknown = Authenticate(token_hash=token_hash("wkm_" + secrets.token_urlsafe(32)))
-    assert await refused(execute, NOBODY, unknown) == "not_authenticated"
+    assert await execute.refused(NOBODY, unknown) == "not_authenticated"
     await sql("UPDATE access_token SET expires_at = wakeful_now()")
     known = Authenticate(token_hash=token_hash(world.tokens["m"]))
-    assert await refused(execute, NOBODY, known) == "not_authenticated"
+    assert await execute.refused(NOBODY, known) == "not_authenticated"
 
 
 async def test_only_hashes_are_stored(sql: Sql, world: World) -> None:
@@ -189,7 +181,7 @@ async def test_a_daemon_may_do_nothing_in_the_tracker(execute: Executor, world: 
         CreateIssue(workspace_id=workspace, title="No"),
         CreateToken(workspace_id=workspace, name="No", kind="daemon"),
     ):
-        assert await refused(execute, world.daemon, command) == "not_allowed", command
+        assert await execute.refused(world.daemon, command) == "not_allowed", command
 
 
 async def test_a_run_does_not_administrate(execute: Executor, world: World, run_of: RunOf) -> None:
@@ -202,7 +194,7 @@ async def test_a_run_does_not_administrate(execute: Executor, world: World, run_
         ListTokens(workspace_id=workspace),
         DeleteWorkspace(workspace_id=workspace),
     ):
-        assert await refused(execute, run, command) == "not_allowed", command
+        assert await execute.refused(run, command) == "not_allowed", command
 
 
 async def test_a_role_is_read_again_in_the_transaction(
@@ -213,10 +205,10 @@ async def test_a_role_is_read_again_in_the_transaction(
     command = AddMember(
         workspace_id=world.workspace_id, email="x@example.com", name="X", role="member"
     )
-    assert await refused(execute, promoted, command) == "not_allowed"
+    assert await execute.refused(promoted, command) == "not_allowed"
     await sql("DELETE FROM member WHERE user_id = $1", world.m.user_id)
     late = CreateIssue(workspace_id=world.workspace_id, title="Late")
-    assert await refused(execute, world.m, late) == "not_found"
+    assert await execute.refused(world.m, late) == "not_found"
 
 
 async def test_a_workspace_that_is_not_named_is_the_only_one(
@@ -224,8 +216,8 @@ async def test_a_workspace_that_is_not_named_is_the_only_one(
 ) -> None:
     """The workspace can be left out where the credential belongs to exactly one."""
     assert (await execute(world.m, ListIssues())).total == 2
-    assert await refused(execute, world.o, ListIssues()) == "missing_field"
-    assert await refused(execute, world.s, ListIssues(workspace_id=world.workspace_id)) == (
+    assert await execute.refused(world.o, ListIssues()) == "missing_field"
+    assert await execute.refused(world.s, ListIssues(workspace_id=world.workspace_id)) == (
         "not_found"
     )
 
@@ -245,4 +237,4 @@ async def test_a_person_who_left_is_nobody(execute: Executor, world: World) -> N
     member_id: UUID = next(each.id for each in members.items if each.user_id == world.n.user_id)
     await execute(world.g, RemoveMember(workspace_id=world.workspace_id, member_id=member_id))
     token = Authenticate(token_hash=token_hash(world.tokens["n"]))
-    assert await refused(execute, NOBODY, token) == "not_authenticated"
+    assert await execute.refused(NOBODY, token) == "not_authenticated"

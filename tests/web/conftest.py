@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import attrs
 import httpx
@@ -37,14 +38,26 @@ class Server:
         return httpx.AsyncClient(base_url=f"{self.url}/api", headers=headers, timeout=20)
 
     async def exchange(self, *parts: bytes, stop_sending: bool = False) -> bytes:
-        """Send bytes on a connection of their own and return all that comes back."""
+        """Send bytes on a connection of their own and return the first whole response."""
         stream = await trio.open_tcp_stream("127.0.0.1", self.port)
         async with stream:
             for part in parts:
                 await stream.send_all(part)
             if stop_sending:
                 await stream.send_eof()
-            return b"".join([part async for part in stream])
+            received = b""
+            async for part in stream:
+                received += part
+                if is_whole(received):
+                    break
+            return received
+
+
+def is_whole(received: bytes) -> bool:
+    """Tell whether a response is complete by its Content-Length."""
+    head, end, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    return bool(end) and length is not None and len(body) >= int(length[1])
 
 
 @asynccontextmanager

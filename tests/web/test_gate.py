@@ -168,6 +168,16 @@ async def test_half_a_body_holds_no_token_once_its_client_left(
     assert stand_in.asked == []
 
 
+@pytest.mark.parametrize("line", ["GET /api/me", "POST /api/issues/WF-12/wakeups/0/trigger"])
+async def test_a_connection_ends_when_it_should(server: Server, line: str) -> None:
+    """A connection that was to close after its answer is closed, whatever the handler was."""
+    stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+    await stream.send_all(request(line))
+    with trio.fail_after(5):
+        raw = b"".join([part async for part in stream])
+    assert answer(raw)[1] is not None
+
+
 async def test_half_a_connection_still_gets_its_answer(server: Server) -> None:
     """A client that only stops sending gets the answer of its change."""
     raw = await server.exchange(request("POST /api/issues", b'{"title": "a"}'), stop_sending=True)

@@ -122,7 +122,7 @@ WITH candidate AS (
     UNION
     SELECT r.id, r.updated_at
       FROM (SELECT DISTINCT x.wakeup_id FROM issue_wakeup_receipt x
-             WHERE x.processed_at IS NULL) p
+             WHERE x.processed_at IS NULL AND x.task_id IS NULL) p
       JOIN issue_wakeup r ON r.id = p.wakeup_id) c
    ORDER BY c.updated_at, c.id
    LIMIT $1

@@ -16,7 +16,7 @@ UPDATE agent_task_queue q
    SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5::text, '')),
        context = CASE
          WHEN $4::uuid IS NULL OR $4 = q.trigger_comment_id
-           OR coalesce(q.context -> 'coalesced_comment_ids' ? $4::text, false) THEN q.context
+           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false) THEN q.context
          ELSE q.context || jsonb_build_object(
                 'coalesced_comment_ids',
                 coalesce(q.context -> 'coalesced_comment_ids', '[]') || to_jsonb($4::uuid))
@@ -27,8 +27,7 @@ UPDATE agent_task_queue q
      SELECT o.id FROM agent_task_queue o
       WHERE o.runtime_id = $3 AND o.status = 'deferred' AND o.fire_at <= wakeful_now()
         AND o.issue_id = $1 AND o.agent_id = $2 AND o.wakeup_id IS NULL
-        AND o.comment_thread_id IS NOT DISTINCT FROM (
-              SELECT CASE WHEN $4 IS NOT NULL THEN comment_thread_root($4) END)
+        AND o.comment_thread_id IS NOT DISTINCT FROM (SELECT comment_thread_root($4::uuid))
         AND octet_length(o.handoff_note) + octet_length($5) + 2 <= $8
         AND jsonb_array_length(coalesce(o.context -> 'coalesced_comment_ids', '[]')) < $9
       ORDER BY o.created_at, o.id
@@ -56,7 +55,7 @@ DO UPDATE
    SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5, '')),
        context = CASE
          WHEN $4 IS NULL OR $4 = q.trigger_comment_id
-           OR coalesce(q.context -> 'coalesced_comment_ids' ? $4::text, false) THEN q.context
+           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false) THEN q.context
          ELSE q.context || jsonb_build_object(
                 'coalesced_comment_ids',
                 coalesce(q.context -> 'coalesced_comment_ids', '[]') || to_jsonb($4))

@@ -1,0 +1,142 @@
+"""`wakeful serve`: engine, database and HTTP API in one process (api.md, Starting it)."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import structlog
+import trio
+
+from cli.connection import CREDENTIALS, Failure
+from cli.credentials import update_url, write_credentials, write_whole
+from cli.logs import log_to_stderr
+from engine.app import Engine
+from engine.errors import WakefulError
+from engine.settings import Settings, load
+from web.app import serve as serve_http
+
+_log = structlog.get_logger(__name__)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - seen, not chosen
+_PATH: Final = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--host", help="The address to serve on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="The port; 0 takes a free one.  [default: 8765]")
+@click.option("--socket", type=_PATH, help="Serve on this Unix socket instead.")
+@click.option("--data-dir", type=_PATH, help="Where everything is kept.  [default: data]")
+@click.option("--database-url", help="A PostgreSQL of your own instead of the embedded one.")
+@click.option("--ready-file", type=_PATH, help="Gets the URL once the server is ready.")
+@click.option("--config", type=_PATH, help="A TOML file with settings.")
+def serve(config: Path | None, **arguments: Any) -> None:
+    """Start a server; Ctrl-C or SIGTERM drains and stops it.
+
+    The first start makes a workspace, its owner, and DATA_DIR/credentials.json for the other
+    commands on this machine. Settings come from the options, then WAKEFUL_* of the environment,
+    then the file. The line `ready URL` says that it serves.
+    """
+    log_to_stderr()
+    outer = click.get_current_context().find_root().params
+    arguments["data_dir"] = arguments["data_dir"] or outer.get("data_dir")
+    try:
+        settings = load(arguments, file=config)
+        trio.run(_serve, settings)
+    except (WakefulError, OSError, ExceptionGroup) as error:
+        raise Failure(_reason(error)) from error
+
+
+async def _serve(settings: Settings) -> None:
+    """Serve until a signal comes; one that comes during the start is obeyed right after it."""
+    _prepare(settings)
+    shutdown = trio.Event()
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        async with trio.open_nursery() as watch:
+            watch.start_soon(_stop_on, signals, shutdown)
+            async with Engine.open(settings) as engine:
+                await _bootstrap(engine, settings)
+                async with trio.open_nursery() as server:
+                    run = partial(
+                        serve_http,
+                        engine,
+                        host=settings.host,
+                        port=settings.port,
+                        socket=settings.socket,
+                        shutdown=shutdown,
+                    )
+                    address: str = await server.start(run)
+                    _announce(settings, _reachable(address))
+            watch.cancel_scope.cancel()
+    _log.info("server_stopped")
+
+
+def _prepare(settings: Settings) -> None:
+    """Make the data directory, and take back what an earlier start said about being ready."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    if settings.ready_file is not None:
+        settings.ready_file.unlink(missing_ok=True)
+
+
+async def _bootstrap(engine: Engine, settings: Settings) -> None:
+    """Keep the credentials of a first start at once: nobody can tell them a second time."""
+    made = await engine.bootstrap()
+    if made is None:
+        return
+    write_credentials(
+        settings.data_dir,
+        {
+            "url": f"http://{settings.host}:{settings.port}",
+            "workspace": made.workspace,
+            "member_token": made.member_token,
+            "daemon_token": made.daemon_token,
+        },
+    )
+    _log.info("workspace_made", workspace=made.workspace)
+
+
+def _announce(settings: Settings, url: str) -> None:
+    """Tell everybody who waits for it where the server is."""
+    if not update_url(settings.data_dir, url):
+        _log.warning("credentials_missing", path=str(settings.data_dir / CREDENTIALS))
+    if settings.ready_file is not None:
+        write_whole(settings.ready_file, f"{url}\n")
+    click.echo(f"ready {url}")
+
+
+def _reachable(address: str) -> str:
+    """Return the URL for clients on this machine; every address of it includes the loopback."""
+    for any_address, loopback in _ANY_ADDRESS.items():
+        address = address.replace(f"//{any_address}:", f"//{loopback}:")
+    return address
+
+
+async def _stop_on(signals: AsyncIterator[int], shutdown: trio.Event) -> None:
+    async for number in signals:
+        _log.info("server_stopping", signal=signal.Signals(number).name)
+        shutdown.set()
+
+
+def _reason(error: BaseException) -> str:
+    """Return in one line why the server does not run; a defect is raised on as it is."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if not isinstance(cause, WakefulError | OSError):
+            raise error
+    first = causes[0]
+    if isinstance(first, WakefulError):
+        return f"{first.message} ({first.code})"
+    return f"cannot serve: {first}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors in a group of groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _causes(each)
+    else:
+        yield error

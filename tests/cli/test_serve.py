@@ -1,0 +1,108 @@
+"""`wakeful serve`: start, credentials, stop, and what keeps it from starting."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from client.api import Wakeful
+from client.connection import Connection, Server
+from tests.cli import serving
+from tests.cli.serving import Site
+
+
+def test_the_first_start_leaves_credentials_for_its_owner_only(site: Site) -> None:
+    """The first start writes URL, workspace and two tokens, readable by nobody else."""
+    path = site.cwd / "data/credentials.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {*site.credentials} == {"url", "workspace", "member_token", "daemon_token"}
+    assert site.credentials["url"] == site.url
+    assert site.credentials["workspace"] == "main"
+    with site.api() as api:
+        me = api.me()
+    assert me["kind"] == "member"
+    assert [workspace["slug"] for workspace in me["workspaces"]] == ["main"]
+
+
+def test_a_restart_keeps_the_credentials_and_follows_the_port(place: Path) -> None:
+    """With kept data the tokens stay valid, and the file names the new address."""
+    with serving.site(place, "--ready-file", "ready") as first:
+        assert (place / "ready").read_text() == f"{first.url}\n"
+        assert first.wakeful("issue", "create", "kept").json["identifier"] == "WF-1"
+        assert first.server.stop() == 0
+    port = int(first.url.rpartition(":")[2])
+    # Held, so that the second server cannot be given the port of the first.
+    with socket.create_server(("127.0.0.1", port)), serving.site(place) as second:
+        assert second.url != first.url
+        assert second.credentials == {**first.credentials, "url": second.url}
+        assert second.wakeful("issue", "show", "WF-1").json["title"] == "kept"
+    assert "credentials_missing" not in (place / "serve.log").read_text()
+
+
+def test_ctrl_c_stops_it_cleanly(place: Path) -> None:
+    """SIGINT drains and stops with 0; the ready file of an earlier start does not count."""
+    (place / "ready").write_text("http://127.0.0.1:1\n")
+    with serving.site(place, "--ready-file", "ready") as served:
+        assert (place / "ready").read_text() == f"{served.url}\n"
+        assert served.server.stop(signal.SIGINT) == 0
+        log = served.server.log.read_text()
+    assert "event=server_stopping signal=SIGINT" in log
+    assert log.rstrip().endswith("event=server_stopped")
+
+
+def test_logs_hold_no_token_and_no_text(site: Site) -> None:
+    """Logs are event names with ids: a comment's body and a token never get there."""
+    issue = site.wakeful("issue", "create", "secret-title").json["identifier"]
+    site.wakeful("issue", "comment", issue, "secret-body")
+    site.wakeful("issue", "list", "--token", "wkm_secret-token")
+    log = site.server.log.read_text()
+    assert "event=workspace_made" in log
+    assert "secret" not in log
+    assert site.credentials["member_token"] not in log
+
+
+def test_it_serves_on_a_unix_socket(place: Path) -> None:
+    """With --socket the address is the socket's, and commands find the server there."""
+    log = place / "serve.log"
+    with serving.running("serve", "--socket", "s", cwd=place, log=log) as server:
+        address = server.wait_for_line().removeprefix("ready ")
+        assert address.startswith("unix:"), log.read_text()
+        assert serving.wakeful("issue", "list", cwd=place).json["total"] == 0
+        token = json.loads((place / "data/credentials.json").read_text())["member_token"]
+        with Connection(Server(url=f"unix:{place}/s", token=token)) as connection:
+            assert Wakeful(connection).me()["instance_admin"]
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "70000"], "port"),
+        (["--port", "x"], "--port"),
+        (["--config", "missing.toml"], "missing.toml"),
+        (["--data-dir", "file"], "file"),
+        (["--database-url", "postgresql://127.0.0.1:1/none"], "database_unavailable"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_said(place: Path, options: list[str], words: str) -> None:
+    """A start that fails ends with 1 and one clear line, without a stack trace."""
+    (place / "file").write_text("")
+    done = serving.wakeful("serve", "--port", "0", *options, cwd=place)
+    assert (done.code, done.out) == (1, "")
+    assert words in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
+def test_a_taken_port_is_said(place: Path) -> None:
+    """A port that is taken ends the start with 1 and a line that names the trouble."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = serving.wakeful("serve", "--port", str(port), cwd=place)
+    assert (done.code, done.out) == (1, "")
+    assert "in use" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
