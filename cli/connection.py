@@ -1,8 +1,9 @@
 """Finds the server of a command: options, environment, config file, data directory.
 
 Each of `url`, `token` and `workspace` is looked for on its own, in that order (api.md, Starting
-it). The data directory is that of `--data-dir`, else `WAKEFUL_DATA_DIR`, else `./data`; its
-`credentials.json` is what `wakeful serve` wrote at its first start.
+it); saved workspace and daemon token go with the saved member token only. The data directory is
+that of `--data-dir`, else `WAKEFUL_DATA_DIR`, else `./data`; its `credentials.json` is what
+`wakeful serve` wrote at its first start.
 """
 
 from __future__ import annotations
@@ -65,13 +66,18 @@ class Found:
     @property
     def workspace(self) -> str | None:
         """The workspace, where one is named."""
-        return self.given("workspace") or self.credentials.get("workspace")
+        return self.given("workspace") or self._saved("workspace")
 
     @property
     def daemon_token(self) -> str | None:
-        """The credential of daemons; the saved one serves only beside the saved member token."""
-        saved = self.credentials if self.credentials.get("member_token") == self.token else {}
-        return self.given("daemon_token") or saved.get("daemon_token")
+        """The credential of daemons."""
+        return self.given("daemon_token") or self._saved("daemon_token")
+
+    def _saved(self, name: str) -> str | None:
+        """Return what was saved beside the caller's token; it means nothing beside another one."""
+        if self.credentials.get("member_token") != self.token:
+            return None
+        return self.credentials.get(name)
 
     @property
     def url(self) -> str:
@@ -85,8 +91,7 @@ class Found:
 
     def server(self) -> Server:
         """Return the server as the caller; raises `Failure` with what is missing."""
-        token = _required("token", self.token)
-        return Server(url=self.url, token=token, workspace=self.workspace)
+        return Server(url=self.url, token=_required("token", self.token), workspace=self.workspace)
 
 
 def _required(name: str, value: str | None) -> str:

@@ -23,6 +23,7 @@ from client.api import Json, Wakeful
 from client.connection import AsyncConnection, Server
 from client.daemon import CommandMind, Daemon
 from client.daemon_api import DaemonApi
+from client.errors import ApiError
 
 _PROVIDER: Final = "exec"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -65,9 +66,9 @@ def daemon(
         server = _daemon_server(found, api, daemon_id)
         runtime = trio.run(_register, server, daemon_id, f"{host}/{agent}", host)
         _bind(api, serving, runtime)
-    note(f"wakeful daemon: {daemon_id} serves {agent}")
     mind = CommandMind(command, _environment(found))
-    trio.run(_serve, server, daemon_id, runtime, mind, max_concurrent, once)
+    ready = f"wakeful daemon: {daemon_id} serves {agent}"
+    trio.run(_serve, server, daemon_id, runtime, mind, max_concurrent, once, ready)
 
 
 def _find_agent(api: Wakeful, name: str) -> Json:
@@ -138,8 +139,13 @@ async def _serve(
     runtime_id: str,
     mind: CommandMind,
     max_concurrent: int,
-    once: bool,  # noqa: FBT001 - as above
+    once: bool,  # noqa: FBT001 - trio.run passes arguments by position
+    ready: str,
 ) -> None:
+    """Carry out runs until a signal comes; says `ready` once a signal would be obeyed.
+
+    Raises the `ApiError` that ends the daemon.
+    """
     async with AsyncConnection(server) as connection:
         serving = Daemon(
             DaemonApi(connection, daemon_id), runtime_id, mind, max_concurrent=max_concurrent
@@ -147,8 +153,15 @@ async def _serve(
         with trio.open_signal_receiver(*_SIGNALS) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_stop_on, signals, serving)
-                await serving.run(once=once)
+                note(ready)
+                refusal = None
+                try:
+                    await serving.run(once=once)
+                except ApiError as error:
+                    refusal = error
                 nursery.cancel_scope.cancel()
+    if refusal is not None:
+        raise refusal
 
 
 async def _stop_on(signals: AsyncIterator[int], serving: Daemon) -> None:

@@ -37,12 +37,19 @@ issue.add_command(wakeup)
 @click.option("--priority", help="urgent, high, medium, low or none.")
 @click.option("--agent", "assignee", help="Assign it to this agent (name or id), which runs it.")
 @click.option("--parent", "parent_id", help="The id of the issue that it is part of.")
+@click.option("--quiet", "-q", is_flag=True, help="Print its identifier alone.")
 @server_options
-def create(found: Found, title: str, assignee: str | None, **fields: str | None) -> None:
+def create(
+    found: Found, *, title: str, assignee: str | None, quiet: bool, **fields: str | None
+) -> None:
     """Make an issue; assigned to an agent, the agent gets a run."""
     with calling(found) as api:
         body = {**_given(fields), **_assigned(api, assignee)}
-        print_json(api.create_issue(title, **body))
+        made = api.create_issue(title, **body)
+    if quiet:
+        click.echo(made["identifier"])
+    else:
+        print_json(made)
 
 
 @issue.command("list")

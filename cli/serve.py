@@ -22,6 +22,7 @@ from web.app import serve as serve_http
 
 _log = structlog.get_logger(__name__)
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_UNIX: Final = "unix:"
 _ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - seen, not chosen
 _PATH: Final = click.Path(path_type=Path)
 
@@ -66,7 +67,7 @@ async def _serve(settings: Settings) -> None:
                         engine,
                         host=settings.host,
                         port=settings.port,
-                        socket=settings.socket,
+                        path=settings.socket,
                         shutdown=shutdown,
                     )
                     address: str = await server.start(run)
@@ -109,7 +110,9 @@ def _announce(settings: Settings, url: str) -> None:
 
 
 def _reachable(address: str) -> str:
-    """Return the URL for clients on this machine; every address of it includes the loopback."""
+    """Return the address for clients on this machine, whatever folder they are in."""
+    if address.startswith(_UNIX):
+        return f"{_UNIX}{Path(address.removeprefix(_UNIX)).absolute()}"
     for any_address, loopback in _ANY_ADDRESS.items():
         address = address.replace(f"//{any_address}:", f"//{loopback}:")
     return address

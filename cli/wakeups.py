@@ -84,9 +84,8 @@ def _configuration(command: F) -> F:
 @wakeup.command("create")
 @click.argument("issue", metavar="ISSUE")
 @_configuration
-@click.option("--idempotency-key", help="Repeating the command with this key changes nothing.")
 @server_options
-def create(found: Found, issue: str, idempotency_key: str | None, **options: Any) -> None:
+def create(found: Found, issue: str, **options: Any) -> None:
     """Save a new rule.
 
     A watched run that is busy is tried once more after 250 ms; nothing else is repeated, since a
@@ -95,7 +94,7 @@ def create(found: Found, issue: str, idempotency_key: str | None, **options: Any
     body = _body(found, **options)
     with calling(found) as api:
         _name_agent(api, body)
-        print_json(api.create_wakeup(issue, body, idempotency_key=idempotency_key))
+        print_json(api.create_wakeup(issue, body))
 
 
 @wakeup.command("update")
@@ -158,12 +157,11 @@ def runs(found: Found, issue: str, wakeup: str, output: Format) -> None:
 @wakeup.command("trigger")
 @click.argument("issue", metavar="ISSUE")
 @click.argument("wakeup", metavar="WAKEUP")
-@click.option("--idempotency-key", help="Repeating the command with this key changes nothing.")
 @server_options
-def trigger(found: Found, issue: str, wakeup: str, idempotency_key: str | None) -> None:
+def trigger(found: Found, issue: str, wakeup: str) -> None:
     """Wake the agent now."""
     with calling(found) as api, _known():
-        api.trigger_wakeup(issue, wakeup, idempotency_key=idempotency_key)
+        api.trigger_wakeup(issue, wakeup)
     print_json({"id": wakeup, "triggered": True})
 
 

@@ -17,7 +17,6 @@ from client.errors import ApiError
 
 Json: TypeAlias = dict[str, Any]
 SOURCE_BUSY: Final = "wakeup_source_busy"
-_IDEMPOTENCY: Final = "Idempotency-Key"
 
 
 class Wakeful:
@@ -135,20 +134,20 @@ class Wakeful:
         """Return one rule."""
         return self._object("GET", _path("issues", issue, "wakeups", wakeup))
 
-    def create_wakeup(self, issue: str, body: Json, *, idempotency_key: str | None = None) -> Json:
+    def create_wakeup(self, issue: str, body: Json) -> Json:
         """Save a new rule.
 
         W-202: a watched run that is busy (409 `wakeup_source_busy`) has rolled everything back, so
         the call is made a second time after 250 ms. Nothing else is ever tried again.
         """
-        path, headers = _path("issues", issue, "wakeups"), _idempotent(idempotency_key)
+        path = _path("issues", issue, "wakeups")
         try:
-            return self._object("POST", path, body=body, headers=headers)
+            return self._object("POST", path, body=body)
         except ApiError as error:
             if error.code != SOURCE_BUSY:
                 raise
         time.sleep(limits.SOURCE_BUSY_PAUSE_SECONDS)  # noqa: TID251 - W-202 fixes this pause
-        return self._object("POST", path, body=body, headers=headers)
+        return self._object("POST", path, body=body)
 
     def replace_wakeup(self, issue: str, wakeup: str, body: Json) -> Json:
         """Replace the whole configuration of a rule and switch it on."""
@@ -162,12 +161,9 @@ class Wakeful:
         """Switch a rule off."""
         return self._object("POST", _path("issues", issue, "wakeups", wakeup, "disable"))
 
-    def trigger_wakeup(
-        self, issue: str, wakeup: str, *, idempotency_key: str | None = None
-    ) -> None:
+    def trigger_wakeup(self, issue: str, wakeup: str) -> None:
         """Wake the rule's agent now."""
-        path = _path("issues", issue, "wakeups", wakeup, "trigger")
-        self._call("POST", path, headers=_idempotent(idempotency_key))
+        self._call("POST", _path("issues", issue, "wakeups", wakeup, "trigger"))
 
     def delete_wakeup(self, issue: str, wakeup: str) -> None:
         """Remove a rule; its finished runs stay."""
@@ -194,7 +190,3 @@ class Wakeful:
 
 def _path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-def _idempotent(key: str | None) -> dict[str, str] | None:
-    return None if key is None else {_IDEMPOTENCY: key}

@@ -77,7 +77,7 @@ class Connection:
                 transport=transport,
                 trust_env=not server.is_local,
             )
-        except (httpx.InvalidURL, UnicodeError) as error:
+        except (httpx.InvalidURL, ValueError) as error:
             raise _unusable(server) from error
 
     def __enter__(self) -> Self:
@@ -104,7 +104,7 @@ class Connection:
             response = self._http.request(
                 method, path, json=body, params=_given(query), headers=headers
             )
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failure(self.server, error) from error
         return answer(response)
 
@@ -126,7 +126,7 @@ class AsyncConnection:
                 transport=transport,
                 trust_env=not server.is_local,
             )
-        except (httpx.InvalidURL, UnicodeError) as error:
+        except (httpx.InvalidURL, ValueError) as error:
             raise _unusable(server) from error
 
     async def __aenter__(self) -> Self:
@@ -150,7 +150,7 @@ class AsyncConnection:
             response = await self._http.request(
                 method, path, json=body, headers=headers, timeout=timeout
             )
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failure(self.server, error) from error
         return answer(response)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import structlog
 import trio
@@ -20,17 +20,12 @@ from client.errors import ApiError
 from client.execution import Outcome, execute
 
 T = TypeVar("T")
+Mind: TypeAlias = Callable[[Claim], Awaitable[Outcome]]
+"""Carries out a claim and returns how that ended; cancelling it stops what it does."""
 
 _log = structlog.get_logger(__name__)
 _RUNNING: Final = "running"
 _FAILED: Final = "agent_error"
-
-
-class Mind(Protocol):
-    """Carries out claims; cancelling it stops what it does."""
-
-    async def __call__(self, claim: Claim) -> Outcome:
-        """Return how it ended."""
 
 
 class CommandMind:

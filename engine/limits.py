@@ -112,6 +112,8 @@ HINTS_MAX: Final = 4_096  # notifications waiting for a slow consumer; more beco
 BODY_SECONDS_MAX: Final = 30  # a body that trickles in longer keeps the instance from sleeping
 LINGER_SECONDS_MAX: Final = 2  # how long a refused body is read on, so that its sender sees why
 LINGER_BYTES_MAX: Final = 16_777_216  # the same in bytes; closing at once would reset the answer
+GOODBYE_SECONDS_MAX: Final = 1  # for connections that are left when no request is any more
+CONNECTION_BACKLOG: Final = 1_024  # not yet accepted: a restart of all daemons at once
 KEEP_ALIVE_SECONDS: Final = 75  # longer than the pauses of a client that polls once a minute
 HEADER_CHARS_MAX: Final = 512  # credentials, workspaces and capabilities are far shorter
 QUERY_BYTES_MAX: Final = 8_192  # of a request's query string
@@ -136,7 +138,7 @@ TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without a
 # --- Ordinary runs and reports of daemons (api.md, Runs) -----------------------------------------
 COALESCED_COMMENTS_MAX: Final = 100  # comments merged into one pending run; more make another run
 RUNTIMES_MAX: Final = 100  # of one daemon, and in one call
-CLAIM_CANDIDATES_MAX: Final = 1_000  # queued runs looked at per runtime: one agent's many runs
+CLAIM_CANDIDATES_MAX: Final = 200  # queued runs looked at per runtime: most are of other agents
 CLAIM_ROUNDS_MAX: Final = 3  # looks of one attempt, and attempts without a pause between them
 CLAIM_SPARE_AGENTS: Final = 4  # looked at beyond max_tasks: another claim may empty the best ones
 CLAIM_PAUSE_SECONDS_MIN: Final = 0.02  # between two looks of a waiting claim

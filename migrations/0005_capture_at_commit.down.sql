@@ -15,6 +15,7 @@ DROP FUNCTION capture_comment_insert();
 DROP TRIGGER capture_at_commit ON capture_buffer;
 DROP FUNCTION capture_at_commit();
 DROP FUNCTION wakeful_flush();
+DROP FUNCTION wakeup_fold_facts(capture_buffer[]);
 DROP FUNCTION wakeup_merge_fact(capture_buffer);
 DROP TABLE capture_buffer;
 DROP FUNCTION wakeup_merge_payload(jsonb, jsonb);

@@ -67,10 +67,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
   held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
 BEGIN
-  RETURN EXISTS (
+  IF NOT EXISTS (
     SELECT FROM issue_wakeup r
      WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
-       AND r.event_types && types);
+       AND r.event_types && types) THEN
+    RETURN false;
+  END IF;
+  held := set_config('wakeful.buffered', 'on', true);  -- the caller is about to (see the commit)
+  RETURN true;
 END $$;
 
 CREATE FUNCTION wakeup_starts_listening() RETURNS trigger
@@ -201,6 +205,29 @@ BEGIN
   RETURN opened;
 END $$;
 
+-- What differs in nothing that a rule looks at is one fact with a count, so that a bulk change stays
+-- linear; in the order of their issues' locks, and of one issue the newest last (W-063).
+CREATE FUNCTION wakeup_fold_facts(facts capture_buffer[]) RETURNS capture_buffer[]
+LANGUAGE sql STABLE AS $$
+  SELECT array_agg(
+           ROW(n.xact, n.workspace_id, n.issue_id, n.event_type, n.event_id, n.recurs, n.count,
+               n.occurred_at, n.first, n.version, n.actor_type, n.actor_id, n.agent_id,
+               n.source_task_id, n.details)::capture_buffer
+           ORDER BY wakeful_issue_key(n.issue_id), n.occurred_at)
+    FROM (
+      SELECT f.*, sum(f.coalesced_count) OVER alike AS count,
+             min(f.first_occurred_at) OVER alike AS first,
+             row_number() OVER (
+               PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
+                            f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END
+               ORDER BY f.occurred_at DESC) AS age
+        FROM unnest(facts) f
+      WINDOW alike AS (
+        PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
+                     f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END)) n
+   WHERE n.age = 1
+$$;
+
 -- Merges what this transaction captured into receipts, under the advisory locks of the touched
 -- issues, and returns the issues that got a new free receipt (W-038, W-051, W-062 to W-064).
 -- An engine calls it as its last statement; for every other writer the commit does. Small
@@ -212,7 +239,6 @@ DECLARE
   here xid8 := pg_current_xact_id_if_assigned();
   facts capture_buffer[];
   fact capture_buffer;
-  folded capture_buffer;
   held text;
   opened uuid[] := '{}';
 BEGIN
@@ -220,19 +246,16 @@ BEGIN
   FOR fact IN DELETE FROM capture_buffer b WHERE b.xact = here RETURNING b.* LOOP
     facts := array_append(facts, fact);
   END LOOP;
+  held := set_config('wakeful.buffered', '', true);
   IF facts IS NULL THEN RETURN opened; END IF;
   IF cardinality(facts) > 1 THEN
-    SELECT array_agg(f ORDER BY wakeful_issue_key(f.issue_id), f.event_type, f.actor_id,
-                     f.source_task_id, f.occurred_at)
-      INTO facts FROM unnest(facts) f;
+    facts := wakeup_fold_facts(facts);
   END IF;
   -- Rules are read only after their issue's lock is held: whoever changes one holds it, too. All
   -- locks first, in the order of their keys.
   FOREACH fact IN ARRAY facts LOOP
     held := pg_advisory_xact_lock(wakeful_issue_key(fact.issue_id));
   END LOOP;
-  -- What differs in nothing that a rule looks at is one fact with a count, so that a bulk change
-  -- stays linear.
   FOREACH fact IN ARRAY facts LOOP
     -- Without settings an actor is the run's agent if one is known, else the system (W-049).
     IF fact.actor_type IS NULL THEN
@@ -241,30 +264,22 @@ BEGIN
     ELSIF fact.agent_id IS NULL AND fact.actor_type = 'agent' THEN
       fact.agent_id := fact.actor_id;
     END IF;
-    IF folded.recurs AND fact.recurs AND fact.issue_id = folded.issue_id
-       AND fact.event_type = folded.event_type
-       AND (fact.actor_type, fact.actor_id, fact.agent_id, fact.source_task_id)
-         IS NOT DISTINCT FROM
-           (folded.actor_type, folded.actor_id, folded.agent_id, folded.source_task_id) THEN
-      fact.coalesced_count := folded.coalesced_count + 1;
-      fact.first_occurred_at := folded.first_occurred_at;
-    ELSIF folded.issue_id IS NOT NULL AND wakeup_merge_fact(folded) THEN
-      opened := opened || folded.issue_id;
+    IF wakeup_merge_fact(fact) THEN
+      opened := opened || fact.issue_id;
     END IF;
-    folded := fact;
   END LOOP;
-  IF wakeup_merge_fact(folded) THEN
-    opened := opened || folded.issue_id;
-  END IF;
   RETURN opened;
 END $$;
 
--- W-069: wakes the engines for a writer that is not one of them.
+-- W-069: wakes the engines for a writer that is not one of them. The first row of a transaction
+-- brings all of them along; for each of the others there is nothing left to look for.
 CREATE FUNCTION capture_at_commit() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
-  opened uuid[] := wakeful_flush();
+  opened uuid[];
 BEGIN
+  IF wakeful_setting('wakeful.buffered') IS NULL THEN RETURN NULL; END IF;
+  opened := wakeful_flush();
   IF opened <> '{}' AND wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
     PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM unnest(opened) AS issue_id;
   END IF;

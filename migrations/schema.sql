@@ -133,8 +133,10 @@ CREATE FUNCTION public.capture_at_commit() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  opened uuid[] := wakeful_flush();
+  opened uuid[];
 BEGIN
+  IF wakeful_setting('wakeful.buffered') IS NULL THEN RETURN NULL; END IF;
+  opened := wakeful_flush();
   IF opened <> '{}' AND wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
     PERFORM pg_notify('wakeful_wakeups', issue_id::text) FROM unnest(opened) AS issue_id;
   END IF;
@@ -581,7 +583,6 @@ DECLARE
   here xid8 := pg_current_xact_id_if_assigned();
   facts capture_buffer[];
   fact capture_buffer;
-  folded capture_buffer;
   held text;
   opened uuid[] := '{}';
 BEGIN
@@ -589,19 +590,16 @@ BEGIN
   FOR fact IN DELETE FROM capture_buffer b WHERE b.xact = here RETURNING b.* LOOP
     facts := array_append(facts, fact);
   END LOOP;
+  held := set_config('wakeful.buffered', '', true);
   IF facts IS NULL THEN RETURN opened; END IF;
   IF cardinality(facts) > 1 THEN
-    SELECT array_agg(f ORDER BY wakeful_issue_key(f.issue_id), f.event_type, f.actor_id,
-                     f.source_task_id, f.occurred_at)
-      INTO facts FROM unnest(facts) f;
+    facts := wakeup_fold_facts(facts);
   END IF;
   -- Rules are read only after their issue's lock is held: whoever changes one holds it, too. All
   -- locks first, in the order of their keys.
   FOREACH fact IN ARRAY facts LOOP
     held := pg_advisory_xact_lock(wakeful_issue_key(fact.issue_id));
   END LOOP;
-  -- What differs in nothing that a rule looks at is one fact with a count, so that a bulk change
-  -- stays linear.
   FOREACH fact IN ARRAY facts LOOP
     -- Without settings an actor is the run's agent if one is known, else the system (W-049).
     IF fact.actor_type IS NULL THEN
@@ -610,21 +608,10 @@ BEGIN
     ELSIF fact.agent_id IS NULL AND fact.actor_type = 'agent' THEN
       fact.agent_id := fact.actor_id;
     END IF;
-    IF folded.recurs AND fact.recurs AND fact.issue_id = folded.issue_id
-       AND fact.event_type = folded.event_type
-       AND (fact.actor_type, fact.actor_id, fact.agent_id, fact.source_task_id)
-         IS NOT DISTINCT FROM
-           (folded.actor_type, folded.actor_id, folded.agent_id, folded.source_task_id) THEN
-      fact.coalesced_count := folded.coalesced_count + 1;
-      fact.first_occurred_at := folded.first_occurred_at;
-    ELSIF folded.issue_id IS NOT NULL AND wakeup_merge_fact(folded) THEN
-      opened := opened || folded.issue_id;
+    IF wakeup_merge_fact(fact) THEN
+      opened := opened || fact.issue_id;
     END IF;
-    folded := fact;
   END LOOP;
-  IF wakeup_merge_fact(folded) THEN
-    opened := opened || folded.issue_id;
-  END IF;
   RETURN opened;
 END $$;
 
@@ -674,6 +661,57 @@ $$;
 
 
 --
+-- Name: capture_buffer; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE UNLOGGED TABLE public.capture_buffer (
+    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    workspace_id uuid NOT NULL,
+    issue_id uuid NOT NULL,
+    event_type text NOT NULL,
+    event_id text DEFAULT gen_random_uuid() NOT NULL,
+    recurs boolean DEFAULT true NOT NULL,
+    coalesced_count bigint DEFAULT 1 NOT NULL,
+    occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    first_occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text),
+    actor_id uuid DEFAULT (public.wakeful_setting('wakeful.actor_id'::text))::uuid,
+    agent_id uuid,
+    source_task_id uuid DEFAULT (public.wakeful_setting('wakeful.source_task_id'::text))::uuid,
+    details jsonb NOT NULL
+)
+WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
+
+
+--
+-- Name: wakeup_fold_facts(public.capture_buffer[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_fold_facts(facts public.capture_buffer[]) RETURNS public.capture_buffer[]
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT array_agg(
+           ROW(n.xact, n.workspace_id, n.issue_id, n.event_type, n.event_id, n.recurs, n.count,
+               n.occurred_at, n.first, n.version, n.actor_type, n.actor_id, n.agent_id,
+               n.source_task_id, n.details)::capture_buffer
+           ORDER BY wakeful_issue_key(n.issue_id), n.occurred_at)
+    FROM (
+      SELECT f.*, sum(f.coalesced_count) OVER alike AS count,
+             min(f.first_occurred_at) OVER alike AS first,
+             row_number() OVER (
+               PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
+                            f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END
+               ORDER BY f.occurred_at DESC) AS age
+        FROM unnest(facts) f
+      WINDOW alike AS (
+        PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
+                     f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END)) n
+   WHERE n.age = 1
+$$;
+
+
+--
 -- Name: wakeup_listens(uuid, text[]); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -683,10 +721,14 @@ CREATE FUNCTION public.wakeup_listens(issue_id uuid, types text[]) RETURNS boole
 DECLARE
   held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
 BEGIN
-  RETURN EXISTS (
+  IF NOT EXISTS (
     SELECT FROM issue_wakeup r
      WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
-       AND r.event_types && types);
+       AND r.event_types && types) THEN
+    RETURN false;
+  END IF;
+  held := set_config('wakeful.buffered', 'on', true);  -- the caller is about to (see the commit)
+  RETURN true;
 END $$;
 
 
@@ -713,30 +755,6 @@ CREATE FUNCTION public.wakeup_match(rule public.issue_wakeup, fact public.wakeup
     WHEN rule.id = ANY (fact.source_wakeup_ids) THEN 'self_loop_own_run'
   END
 $$;
-
-
---
--- Name: capture_buffer; Type: TABLE; Schema: public; Owner: -
---
-
-CREATE UNLOGGED TABLE public.capture_buffer (
-    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
-    workspace_id uuid NOT NULL,
-    issue_id uuid NOT NULL,
-    event_type text NOT NULL,
-    event_id text DEFAULT gen_random_uuid() NOT NULL,
-    recurs boolean DEFAULT true NOT NULL,
-    coalesced_count bigint DEFAULT 1 NOT NULL,
-    occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
-    first_occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text),
-    actor_id uuid DEFAULT (public.wakeful_setting('wakeful.actor_id'::text))::uuid,
-    agent_id uuid,
-    source_task_id uuid DEFAULT (public.wakeful_setting('wakeful.source_task_id'::text))::uuid,
-    details jsonb NOT NULL
-)
-WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
 
 
 --

@@ -74,12 +74,16 @@ class Gate:
         self._ledger = ledger
         self._polls = polls
         self._leavable = leavable
+        self._admitted = 0
         self._is_stopping = False
+        self._is_over = trio.Event()
 
-    def stop(self) -> None:
-        """Refuse every further request and end the long polls; what was admitted goes on."""
+    async def stop(self) -> None:
+        """Refuse every further request, end the long polls, wait for what was admitted (S-077)."""
         self._is_stopping = True
         self._polls.end()
+        if self._admitted:
+            await self._is_over.wait()
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         """Take one ASGI connection."""
@@ -101,7 +105,13 @@ class Gate:
             return
         may_leave = method in _LEAVABLE_METHODS or scope["raw_path"] in self._leavable
         with self._ledger.begin(WorkKind.HTTP, f"{method} {scope['path'][:80]}"):
-            await self._run(scope, Exchange(scope, receive, send, may_leave=may_leave))
+            self._admitted += 1
+            try:
+                await self._run(scope, Exchange(scope, receive, send, may_leave=may_leave))
+            finally:
+                self._admitted -= 1
+                if self._is_stopping and not self._admitted:
+                    self._is_over.set()
 
     def _refusal(self, scope: ASGIScope) -> Problem | None:
         """Return the answer for a request that is not let in; decided without awaiting (S-052)."""

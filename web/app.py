@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, cast
+from typing import Any, Final, cast
 
-import hypercorn.trio
 import structlog
 import trio
-from hypercorn.config import Config
 from hypercorn.typing import ASGIFramework
 from quart import Response, render_template, request
 from quart_trio import QuartTrio
 
-from engine import limits
 from engine.app import Engine
 from engine.errors import KINDS
 from web import openapi, wire
 from web.admission import Application, Gate, LongPolls
 from web.api import ROUTES
+from web.listening import address, listen_on_path, listen_on_port
 from web.openapi import PREFIX
 from web.problems import problem_of
 from web.routing import Route
 from web.routing import serve as serve_route
+from web.server import run
 
 _log = structlog.get_logger(__name__)
 _PAGE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
@@ -73,10 +72,15 @@ def _view(route: Route, engine: Engine, polls: LongPolls) -> Callable[..., Await
     return view
 
 
+@cache
+def _description(version: str) -> tuple[dict[str, Any], bytes]:
+    document = openapi.document(ROUTES, version)
+    return document, wire.dumps(document)
+
+
 def _describe(application: QuartTrio, engine: Engine) -> None:
     """Add the description of the API for machines and the page that shows it to people."""
-    document = openapi.document(ROUTES, engine.health()["version"])
-    text = wire.dumps(document)
+    document, text = _description(engine.health()["version"])
 
     async def describe_api() -> Response:
         return Response(text, content_type="application/json")
@@ -105,48 +109,25 @@ async def serve(
     host: str,
     port: int,
     shutdown: trio.Event,
-    socket: Path | None = None,
+    path: Path | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP until `shutdown` is set, then finish what was admitted.
 
-    Listens on `host` and `port` (0 takes a free one), or on the Unix socket `socket` instead;
+    Listens on `host` and `port` (0 takes a free one), or on the Unix socket at `path` instead;
     reports its address by `task_status` once connections are accepted. After `shutdown` every
     further request is refused with `stopping`, long polls end, and requests in progress have the
-    engine's stop grace to finish. Raises OSError when it cannot listen.
+    engine's stop grace to finish; then the port closes. Raises OSError when it cannot listen.
     """
     gate = create_app(engine)
 
     async def wait_for_shutdown() -> None:
         await shutdown.wait()
-        gate.stop()
+        with trio.move_on_after(engine.settings.stop_grace_seconds):
+            await gate.stop()
 
-    config = _config(host, port, socket)
-    config.graceful_timeout = engine.settings.stop_grace_seconds
-    run = partial(
-        hypercorn.trio.serve,
-        cast("ASGIFramework", gate),
-        config,
-        shutdown_trigger=wait_for_shutdown,
-        mode="asgi",
-    )
+    listener = listen_on_path(path) if path is not None else listen_on_port(host, port)
+    where = address(listener)
     async with trio.open_nursery() as nursery:
-        bound: list[str] = await nursery.start(run)
-        task_status.started(_address(bound[0]))
-
-
-def _config(host: str, port: int, socket: Path | None) -> Config:
-    config = Config()
-    if socket is not None:
-        config.bind = f"unix:{socket}"
-    else:
-        config.bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    config.accesslog = config.errorlog = None  # what is worth a line, the gate and we log
-    config.include_server_header = False
-    config.keep_alive_timeout = limits.KEEP_ALIVE_SECONDS
-    return config
-
-
-def _address(bound: str) -> str:
-    """Return a bound address as clients write it: a URL, or the path of a Unix socket."""
-    return bound.removeprefix("http://") if bound.startswith("http://unix:") else bound
+        await nursery.start(run, cast("ASGIFramework", gate), listener, wait_for_shutdown)
+        task_status.started(where)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
+import structlog
 import trio
 
 from engine import limits
 from web.problems import Problem
 
+_log = structlog.get_logger(__name__)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -93,8 +95,10 @@ class Exchange:
         self._is_ending = is_end
         try:
             await self._send(message)
-        except _GONE:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the connection's
             self._drained.set()
+            if not isinstance(error, _GONE):
+                _log.info("answer_undelivered", error=type(error).__name__)
 
     async def refuse(self, answer: Problem) -> None:
         """Answer in place of the application, and read a body that is under way to its end."""

@@ -104,6 +104,8 @@ class ClaimDesk:
                 if found.is_final or now >= deadline:
                     return ()
                 await waiter.wait(min(deadline, now + _seconds_until_look(found)))
+                if trio.current_time() >= deadline:
+                    return ()
         finally:
             self._leave(waiter)
             if waiter.owes:

@@ -98,9 +98,10 @@ async def create_agent(work: Work, command: CreateAgent) -> AgentView:
 
 @serves(UpdateAgent)
 async def update_agent(work: Work, command: UpdateAgent) -> AgentView:
-    """Change an agent; what is not sent stays.
+    """Change an agent; what is not sent stays. Unclaimed runs follow it to a new runtime.
 
-    Locks the agent NO KEY UPDATE. Raises 403, 404, 400 for a field, 409 for a taken name.
+    Locks the agent NO KEY UPDATE, then those runs. Raises 403, 404, 400 for a field, 409 for a
+    taken name.
     """
     workspace_id, row = await _manage(work, command.agent_id)
     sent = {
@@ -124,6 +125,9 @@ async def update_agent(work: Work, command: UpdateAgent) -> AgentView:
         )
     except ConstraintViolation:
         raise _name_taken() from None
+    if draft.runtime_id is not None and draft.runtime_id != row["runtime_id"]:
+        await work.session.execute(_sql.move_runs, command.agent_id, draft.runtime_id, workspace_id)
+        work.queued(draft.runtime_id)
     if command.invokers is not UNSET:
         await _set_invokers(work.session, command.agent_id, workspace_id, command.invokers)
     return await _read(work, command.agent_id)

@@ -21,7 +21,7 @@ from engine.service.agents import member_behind
 from engine.service.enqueue import RunReason
 from engine.service.registry import Work, serves
 from engine.storage import queries
-from engine.storage.database import ConstraintViolation, Record
+from engine.storage.database import Record
 from engine.storage.paging import fetch_page
 
 _sql: Final = queries.load("comments")
@@ -42,7 +42,8 @@ async def list_comments(work: Work, query: ListComments) -> Page[CommentView]:
 async def create_comment(work: Work, command: CreateComment) -> CommentView:
     """Write a comment in the name of the caller, and queue the runs that it asks for.
 
-    Locks agents and their pending runs before the issue. Raises 403, 404, and 400 for a field.
+    Locks agents, issue and pending runs, in lock order, before the insert is captured. Raises 403,
+    404, and 400 for a field.
     """
     session, issue_id = work.session, command.issue_id
     body = fields.text("body", command.body, bytes_max=limits.COMMENT_BYTES_MAX)
@@ -51,20 +52,19 @@ async def create_comment(work: Work, command: CreateComment) -> CommentView:
     place = await standing.stand_at(work, issue_id)
     answered = await _answered_agent(work, command)
     called = await _called_agents(work, place.workspace_id, body, answered)
+    if not await session.fetchval(_sql.hold_issue, issue_id):
+        raise not_found("issue")
     await closing.lock_pending_runs(session, issue_id, called)
-    try:
-        row = await session.fetchrow(
-            _sql.insert,
-            issue_id,
-            place.workspace_id,
-            work.caller.actor_type,
-            work.caller.actor_id,
-            body,
-            command.parent_id,
-            work.caller.run_id,
-        )
-    except ConstraintViolation:  # deleted since its workspace was read
-        raise not_found("issue") from None
+    row = await session.fetchrow(
+        _sql.insert,
+        issue_id,
+        place.workspace_id,
+        work.caller.actor_type,
+        work.caller.actor_id,
+        body,
+        command.parent_id,
+        work.caller.run_id,
+    )
     assert row is not None, "an insert returns its row"
     view = _view(row)
     await timeline.record(

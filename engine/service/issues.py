@@ -41,7 +41,7 @@ async def list_issues(work: Work, query: ListIssues) -> Page[IssueView]:
     workspace_id = standing.read_workspace(work, query.workspace_id)
     if query.category is not None:
         fields.choice("category", query.category, CATEGORIES)
-    is_search = query.search is not None and query.search.strip()
+    search = (query.search or "").strip()
     rows, total = await fetch_page(
         work.session,
         _sql.list,
@@ -50,7 +50,7 @@ async def list_issues(work: Work, query: ListIssues) -> Page[IssueView]:
         query.category,
         query.assignee,
         query.parent,
-        fields.search_pattern(query.search) if query.search and is_search else None,
+        fields.search_pattern(search) if search else None,
         limit=query.limit,
         offset=query.offset,
     )

@@ -32,7 +32,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -172,26 +171,29 @@ class Postgres:
     async def keep_running(self) -> None:
         """Restart the server whenever it ends without `stop`; return after `stop`.
 
-        A task for the engine's nursery, on the main thread. Raises `database_unavailable` when
-        the server dies more than `RESTARTS_MAX` times in a minute, during a restart included.
+        A task for the engine's nursery, on the main thread. A server that came up and then died
+        is restarted at once, however often. Raises `database_unavailable` when it did not come up
+        `RESTARTS_MAX` times in a row: then something is wrong that a restart does not mend.
         """
-        deaths: deque[float] = deque(maxlen=limits.RESTARTS_MAX)
+        failed = 0
         while True:
             process = self._process
             if process is not None:
                 await processes.exited(process)
             if process is None or self._stopping:
                 return
-            now = time.monotonic()
-            if len(deaths) == deaths.maxlen and now - deaths[0] < limits.RESTART_WINDOW_SECONDS:
-                raise WakefulError("database_unavailable", f"PostgreSQL keeps dying{self._said()}")
-            deaths.append(now)
+            if failed >= limits.RESTARTS_MAX:
+                text = f"PostgreSQL does not come up any more{self._said()}"
+                raise WakefulError("database_unavailable", text)
             structlog.get_logger().warning("postgres_died", status=process.poll())
             self._launch()
             # Readiness is a line in a file of another process: nothing to await.
             while self.pid is not None and not self._is_ready():  # noqa: ASYNC110 - see above
                 await trio.sleep(limits.POSTGRES_READY_POLL_SECONDS)
-            if self.pid is not None:
+            if self.pid is None:
+                failed += 1
+            else:
+                failed = 0
                 structlog.get_logger().info("postgres_restarted", pid=self.pid)
 
     # --- Use ------------------------------------------------------------------------------------

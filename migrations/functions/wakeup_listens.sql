@@ -5,9 +5,13 @@ AS $function$
 DECLARE
   held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
 BEGIN
-  RETURN EXISTS (
+  IF NOT EXISTS (
     SELECT FROM issue_wakeup r
      WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
-       AND r.event_types && types);
+       AND r.event_types && types) THEN
+    RETURN false;
+  END IF;
+  held := set_config('wakeful.buffered', 'on', true);  -- the caller is about to (see the commit)
+  RETURN true;
 END $function$
 ;

@@ -71,8 +71,9 @@ def test_it_serves_on_a_unix_socket(place: Path) -> None:
     log = place / "serve.log"
     with serving.running("serve", "--socket", "s", cwd=place, log=log) as server:
         address = server.wait_for_line().removeprefix("ready ")
-        assert address.startswith("unix:"), log.read_text()
-        assert serving.wakeful("issue", "list", cwd=place).json["total"] == 0
+        assert address == f"unix:{place}/s", log.read_text()
+        elsewhere = ("--data-dir", f"{place}/data")
+        assert serving.wakeful("issue", "list", *elsewhere, cwd=Path("/")).json["total"] == 0
         token = json.loads((place / "data/credentials.json").read_text())["member_token"]
         with Connection(Server(url=f"unix:{place}/s", token=token)) as connection:
             assert Wakeful(connection).me()["instance_admin"]

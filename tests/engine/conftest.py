@@ -10,7 +10,8 @@ import trio
 from engine.app import Engine
 from engine.storage.postgres import Postgres
 from tests.conftest import broken
-from tests.engine.world import Psql, World, foreign, running, seed
+from tests.engine.foreign import Psql, foreign
+from tests.engine.world import World, running, seed
 
 SEEDED = "template_of_a_world"
 
@@ -41,6 +42,8 @@ def database_url(
 @pytest.fixture
 async def psql(database_url: str) -> AsyncIterator[Psql]:
     async with foreign(database_url) as writer:
+        # The world may have been made minutes ago, and its daemon has been silent since.
+        await writer("UPDATE agent_runtime SET last_seen_at = wakeful_now()")
         yield writer
 
 

@@ -9,18 +9,8 @@ from engine.app import Engine
 from engine.domain.commands.runs import CancelRun, ListRuns
 from engine.domain.commands.tracker import CreateComment, UpdateIssue
 from engine.domain.commands.wakeups import TriggerRule
-from tests.engine.world import (
-    COMMENT,
-    Psql,
-    World,
-    claim,
-    register,
-    running,
-    say,
-    settled,
-    start,
-    until,
-)
+from tests.engine.foreign import COMMENT, Psql, until
+from tests.engine.world import World, claim, register, running, say, settled, start
 
 LATENCY_SECONDS_MAX = 1.0  # section 0 allows it on the event path; the benchmark has W-070's figure
 
@@ -69,7 +59,10 @@ async def test_wake_now_queues_a_run_of_a_manual_fact(
 async def test_facts_of_a_stopped_engine_become_runs_after_its_start(
     psql: Psql, world: World, database_url: str
 ) -> None:
-    """W-038: what is written while no engine runs has its receipt, and its run after the start."""
+    """W-038: what is written while no engine runs has its receipt, and its run after the start.
+
+    G-01: committed and matching means a receipt, though the writer knows of no engine.
+    """
     rule_id = await psql.rule(world, event_types=[COMMENT])
     comment_id = await psql.comment(world.issue)
     (receipt,) = await psql.receipts(rule_id)
@@ -103,7 +96,10 @@ async def test_a_fact_that_is_rolled_back_leaves_nothing(
 
 
 async def test_many_facts_of_one_type_notify_once(psql: Psql, world: World) -> None:
-    """W-069: fifty facts of one type by a foreign writer are one notification, of the issue."""
+    """W-069: fifty facts of one type by a foreign writer are one notification, of the issue.
+
+    G-03: and they are one free receipt.
+    """
     rule_id = await psql.rule(world, event_types=[COMMENT])
     async with psql.heard("wakeful_wakeups") as heard:
         for _ in range(50):
@@ -152,7 +148,7 @@ async def test_facts_become_runs_by_hints_alone(engine: Engine, psql: Psql, worl
         "  FROM agent_task_queue q JOIN comment c USING (issue_id)"
     )
     seconds = sorted(row["seconds"] for row in rows)
-    print(f"fact to run: p50 {median(seconds) * 1e3:.1f} ms, worst {seconds[-1] * 1e3:.1f} ms")
+    print(f"fact to run: p50 {median(seconds) * 1e3:.1f} ms, worst {seconds[-1] * 1e3:.1f} ms")  # noqa: T201 - a figure
     assert len(seconds) == 40
     assert seconds[0] >= 0
     assert median(seconds) < LATENCY_SECONDS_MAX / 4
@@ -206,9 +202,7 @@ async def test_the_summary_of_another_rule_has_the_same_prefix(
     rules = [await register(engine, world, instruction=text) for text in texts]
     await say(engine, world.n, world.issue)
     summaries = [(await psql.run(rule.id))["trigger_summary"] for rule in rules]
-    prefixes = {
-        summary.removesuffix(text) for summary, text in zip(summaries, texts, strict=True)
-    }
+    prefixes = {summary.removesuffix(text) for summary, text in zip(summaries, texts, strict=True)}
     assert len(prefixes) == 1
     assert prefixes.isdisjoint(summaries)
 

@@ -98,6 +98,13 @@ class Executor:
         return found
 
 
+async def runs_of(sql: Sql, issue_id: UUID) -> list[Record]:
+    """Return the runs of an issue, oldest first."""
+    return await sql(
+        "SELECT * FROM agent_task_queue WHERE issue_id = $1 ORDER BY created_at, id", issue_id
+    )
+
+
 @attrs.frozen(kw_only=True)
 class World:
     """What a test starts from: see the module's docstring. `tokens` are those of the people."""

@@ -9,6 +9,7 @@ import pytest
 from engine.domain.commands.tracker import (
     ArchiveAgent,
     CreateAgent,
+    CreateComment,
     GetAgent,
     ListAgents,
     UnarchiveAgent,
@@ -146,6 +147,29 @@ async def test_an_agent_is_archived_and_comes_back(execute: Executor, world: Wor
     assert (await execute(world.g, UnarchiveAgent(agent_id=world.a))).archived_at is None
     assert execute.work is not None
     assert execute.work.runtimes == {world.runtime_id}
+
+
+async def test_unclaimed_runs_follow_their_agent(
+    execute: Executor, sql: Sql, world: World, run_of: RunOf
+) -> None:
+    """A run that waits is handed out where its agent runs now; one at work stays where it is."""
+    await run_of(world.a, world.other_issue, world.m.user_id)
+    await execute(world.m, CreateComment(issue_id=world.issue, body="@A please"))
+    rows = await sql(
+        "INSERT INTO agent_runtime (workspace_id, daemon_id, name, provider)"
+        " VALUES ($1, 'daemon-2', 'main', 'test') RETURNING id",
+        world.workspace_id,
+    )
+    moved = rows[0]["id"]
+    await execute(world.o, UpdateAgent(agent_id=world.a, runtime_id=None))
+    await execute(world.o, UpdateAgent(agent_id=world.a, runtime_id=moved))
+    assert execute.work is not None
+    assert execute.work.runtimes == {moved}
+    runs = await sql("SELECT status, runtime_id FROM agent_task_queue ORDER BY status")
+    assert [(run["status"], run["runtime_id"]) for run in runs] == [
+        ("queued", moved),
+        ("running", world.runtime_id),
+    ]
 
 
 async def test_a_runtime_of_another_workspace_is_none(

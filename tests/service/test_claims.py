@@ -14,6 +14,8 @@ from engine.domain.commands.tracker import CreateToken
 from engine.domain.principal import PrincipalKind
 from engine.domain.prompt import PromptFacts, render_prompt
 from engine.domain.views.runs import ClaimAttempt, ClaimedRun
+from engine.storage import queries
+from engine.storage.database import Lane, Query, Session
 from tests.service.runs_seed import Floor, floor, refused
 
 __all__ = ["floor"]
@@ -362,6 +364,42 @@ async def test_a_refused_run_lets_the_next_one_of_its_agent_out(floor: Floor) ->
     await floor.sql("UPDATE issue_wakeup SET disabled_at = wakeful_now()")
     later = await floor.enqueue()
     assert (await floor.claim_one()).id == later.id
+
+
+# --- Plans --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statistics", ["of an empty queue", "of a full queue"])
+async def test_candidates_are_found_by_index(floor: Floor, statistics: str) -> None:
+    """W-103: whatever the statistics say, a claim finds its candidates by index, in its order."""
+    fill = (
+        "INSERT INTO agent_task_queue (agent_id, issue_id, runtime_id, status, comment_thread_id)"
+        " SELECT a.id, i.id, a.runtime_id, $1, gen_random_uuid()"
+        "   FROM agent a, issue i, generate_series(1, $2)"
+    )
+    if statistics == "of an empty queue":
+        await floor.sql("ANALYZE")
+    await floor.sql(fill, "completed", 500)
+    await floor.sql(fill, "queued", 300)
+    await floor.sql(fill, "running", 1)
+    if statistics == "of a full queue":
+        await floor.sql("ANALYZE")
+    claims = queries.load("claims")
+    explain = Query("test.explain", f"EXPLAIN {claims.candidates.text}")
+    runtimes = [floor.world.runtime_id]
+
+    async def plan(session: Session) -> list[str]:
+        caller = (floor.world.workspace_id, "daemon-1", floor.world.daemon.token_id)
+        row = await session.fetchrow(claims.caller, *caller, runtimes, 150)
+        assert row is not None
+        rows = await session.fetch(explain, runtimes, row["now"], None, 5, [], 200, 90)
+        return [line["QUERY PLAN"].strip() for line in rows]
+
+    lines = (await floor.execute.database.write(Lane.CLAIM, plan)).result
+    scans = [line for line in lines if "Scan" in line and "Function Scan" not in line]
+    assert all("Index" in line and "Bitmap" not in line for line in scans), "\n".join(lines)
+    assert any("agent_task_claim_idx" in line for line in scans)
+    assert not any("Hash" in line or "Materialize" in line for line in lines)
 
 
 # --- Races --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import attrs
 import pytest
+import trio
 
 from engine.domain.commands.tracker import (
     AddMember,
@@ -229,6 +230,20 @@ async def test_the_first_start_happens_once(execute: Executor, sql: Sql, world: 
     assert [(row["slug"], row["issue_prefix"]) for row in rows] == [("main", "WF")]
     tokens = await execute(world.o, ListTokens(workspace_id=world.workspace_id))
     assert {token.kind for token in tokens.items} == {"member", "daemon"}
+
+
+async def test_engines_that_start_together_make_one_workspace(execute: Executor, sql: Sql) -> None:
+    """Of first starts at the same time one makes the workspace, the others find it."""
+    answers = []
+
+    async def start() -> None:
+        answers.append(await Executor(execute.database)(NOBODY, Bootstrap()))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(start)
+    assert [answer is None for answer in answers].count(False) == 1
+    assert len(await sql("SELECT FROM workspace")) == 1
 
 
 async def test_a_person_who_left_is_nobody(execute: Executor, world: World) -> None:

@@ -22,65 +22,7 @@ from engine.domain.commands.tracker import (
     UpdateIssue,
 )
 from engine.errors import WakefulError
-from engine.storage.database import Lane, Record, Session
-from engine.storage.queries import Query as Statement
-from tests.service.conftest import Executor, RunOf, Sql, World
-
-RULE_OF_EVENT = (
-    "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction, kind,"
-    " mode, event_types) VALUES ($1, $2, $3, $4, 'look', 'event', 'continuous',"
-    " '{comment.created,issue.status_changed}')"
-)
-RULE_OF_TIME = (
-    "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction, kind,"
-    " mode, next_fire_at, interval_seconds) VALUES ($1, $2, $3, $4, 'look', $5,"
-    " CASE $5 WHEN 'at' THEN 'once' ELSE 'continuous' END, '2100-01-01', 3600)"
-)
-
-
-async def add_rule(sql: Sql, world: World, kind: str, *, issue: UUID | None = None) -> UUID:
-    """Store an enabled rule of M for A, and return its id."""
-    owners = (world.workspace_id, issue or world.issue, world.a, world.m.user_id)
-    if kind == "event":
-        rows = await sql(f"{RULE_OF_EVENT} RETURNING id", *owners)
-    else:
-        rows = await sql(f"{RULE_OF_TIME} RETURNING id", *owners, kind)
-    rule_id = rows[0]["id"]
-    assert isinstance(rule_id, UUID)
-    return rule_id
-
-
-async def until_waiting(sql: Sql, number: int) -> None:
-    """Return when so many locks of this database are waited for."""
-    text = (
-        "SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-        " WHERE d.datname = current_database() AND NOT l.granted"
-    )
-    while len(await sql(text)) < number:
-        await trio.lowlevel.checkpoint()
-
-
-async def add_run(sql: Sql, world: World, status: str, rule: UUID | None = None) -> UUID:
-    """Store a run of B on I, of a rule if one is given, and return its id."""
-    rows = await sql(
-        "INSERT INTO agent_task_queue (agent_id, issue_id, runtime_id, status, context)"
-        " VALUES ($1, $2, $3, $4, $5) RETURNING id",
-        world.b,
-        world.issue,
-        world.runtime_id,
-        status,
-        {} if rule is None else {"wakeup_id": str(rule)},
-    )
-    run_id = rows[0]["id"]
-    assert isinstance(run_id, UUID)
-    return run_id
-
-
-async def runs(sql: Sql, issue_id: UUID) -> list[Record]:
-    return await sql(
-        "SELECT * FROM agent_task_queue WHERE issue_id = $1 ORDER BY created_at, id", issue_id
-    )
-
+from tests.service.conftest import Executor, RunOf, Sql, World, runs_of
 
 # --- Making, reading, finding -------------------------------------------------------------------
 
@@ -225,7 +167,7 @@ async def test_filters_narrow_a_list(execute: Executor, world: World) -> None:
         ("mine", {"assignee_type": "member", "assignee_id": assignee, "parent_id": world.issue}),
     ):
         command = CreateIssue(workspace_id=workspace, title=title)
-        await execute(world.m, attrs.evolve(command, **values))  # type: ignore[arg-type] # mixed
+        await execute(world.m, attrs.evolve(command, **values))
     query = ListIssues(workspace_id=workspace)
     for filters, found in (
         ({"status": "in_review"}, ["review"]),
@@ -236,7 +178,7 @@ async def test_filters_narrow_a_list(execute: Executor, world: World) -> None:
         ({"parent": world.issue}, ["mine", "done"]),
         ({"parent": world.issue, "category": "todo"}, ["mine"]),
     ):
-        page = await execute(world.m, attrs.evolve(query, **filters))  # type: ignore[arg-type] # mixed
+        page = await execute(world.m, attrs.evolve(query, **filters))
         assert (titles(page.items), page.total) == (found, len(found)), filters
     bad = attrs.evolve(query, category="open")
     assert await execute.refused(world.m, bad, field="category") == "invalid_input"
@@ -300,7 +242,8 @@ async def test_an_assignee_is_taken_away_by_either_half(execute: Executor, world
     """Type and id of an assignee go together: nulling one nulls the other, half of one is 400."""
     assign = UpdateIssue(issue_id=world.issue, assignee_type="member", assignee_id=world.n.user_id)
     nothing = UpdateIssue(issue_id=world.issue)
-    for half in ({"assignee_type": None}, {"assignee_id": None}):
+    halves: list[dict[str, Any]] = [{"assignee_type": None}, {"assignee_id": None}]
+    for half in halves:
         await execute(world.m, assign)
         view = await execute(world.m, attrs.evolve(nothing, **half))
         assert (view.assignee_type, view.assignee_id) == (None, None)
@@ -356,7 +299,7 @@ async def test_an_assignment_to_an_agent_queues_a_run(
     await execute(world.m, assign)
     await execute(world.m, assign)
     for issue_id in (made.id, world.issue):
-        (run,) = await runs(sql, issue_id)
+        (run,) = await runs_of(sql, issue_id)
         assert (run["agent_id"], run["status"]) == (world.a, "queued")
         assert run["originator_user_id"] == world.m.user_id
         assert run["originator_source"] == "direct_human"
@@ -395,7 +338,7 @@ async def test_a_private_agent_is_assigned_by_whom_it_admits(
     for caller in (world.m, world.g):
         assert await execute.refused(caller, command, field="assignee_id") == "invalid_input"
     await execute(world.o, command)
-    assert [run["agent_id"] for run in await runs(sql, world.issue)] == [world.p]
+    assert [run["agent_id"] for run in await runs_of(sql, world.issue)] == [world.p]
 
 
 async def test_an_agent_delegates_with_the_authority_of_its_person(
@@ -407,191 +350,17 @@ async def test_an_agent_delegates_with_the_authority_of_its_person(
         caller, CreateIssue(title="Part", assignee_type="agent", assignee_id=world.b)
     )
     assert (made.creator_type, made.creator_id) == ("agent", world.a)
-    (run,) = await runs(sql, made.id)
+    (run,) = await runs_of(sql, made.id)
     assert run["originator_user_id"] == world.m.user_id
     assert run["originator_source"] == "delegation"
     assert run["delegated_from_task_id"] == caller.run_id
     await execute(
         caller, UpdateIssue(issue_id=world.issue, assignee_type="agent", assignee_id=world.a)
     )
-    assert [run["id"] for run in await runs(sql, world.issue)] == [caller.run_id]
+    assert [run["id"] for run in await runs_of(sql, world.issue)] == [caller.run_id]
     orphan = await run_of(world.b, world.other_issue, None)
     await execute(
         orphan,
         UpdateIssue(issue_id=world.other_issue, assignee_type="agent", assignee_id=world.a),
     )
-    assert [run["id"] for run in await runs(sql, world.other_issue)] == [orphan.run_id]
-
-
-# --- Closing and deleting -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", ["done", "cancelled"])
-async def test_closing_switches_the_rules_off(
-    execute: Executor, sql: Sql, world: World, status: str
-) -> None:
-    """W-186: closing switches rules of every kind off, discards what waits, cancels what waits."""
-    event, at, every = [await add_rule(sql, world, kind) for kind in ("event", "at", "every")]
-    elsewhere = await add_rule(sql, world, "event", issue=world.other_issue)
-    await execute(world.n, CreateComment(issue_id=world.issue, body="a fact"))
-    queued = await add_run(sql, world, "queued", event)
-    deferred = await add_run(sql, world, "deferred", at)
-    running = await add_run(sql, world, "running", every)
-    ordinary = await add_run(sql, world, "queued")
-    await execute(world.m, UpdateIssue(issue_id=world.issue, status=status))
-    rules = {row["id"]: row for row in await sql("SELECT * FROM issue_wakeup")}
-    for rule in (event, at, every):
-        assert not rules[rule]["enabled"]
-        assert rules[rule]["disabled_at"] is not None
-        assert "closed" in rules[rule]["last_error"]
-    assert rules[elsewhere]["enabled"]
-    receipts = await sql("SELECT processed_at, task_id FROM issue_wakeup_receipt")
-    assert [(row["processed_at"] is None, row["task_id"]) for row in receipts] == [(False, None)]
-    found = {row["id"]: row for row in await runs(sql, world.issue)}
-    for run in (queued, deferred):
-        assert found[run]["status"] == "cancelled"
-        assert "closed" in found[run]["error"]
-        assert found[run]["completed_at"] is not None
-    assert (found[running]["status"], found[ordinary]["status"]) == ("running", "queued")
-    assert execute.opened == ()
-
-
-async def test_reopening_switches_nothing_on(execute: Executor, sql: Sql, world: World) -> None:
-    """W-187: a reopened issue has its rules off; one that was off before keeps its own reason."""
-    spent = await add_rule(sql, world, "event")
-    off = await add_rule(sql, world, "event")
-    await sql(
-        "UPDATE issue_wakeup SET enabled = false, disabled_at = '2030-01-01', last_error = 'mine'"
-        " WHERE id = $1",
-        off,
-    )
-    await sql("UPDATE issue_wakeup SET enabled = false WHERE id = $1", spent)
-    for status in ("done", "todo"):
-        await execute(world.m, UpdateIssue(issue_id=world.issue, status=status))
-    rules = {row["id"]: row for row in await sql("SELECT * FROM issue_wakeup")}
-    assert not any(row["enabled"] for row in rules.values())
-    assert rules[spent]["disabled_at"] is not None
-    assert (rules[off]["last_error"], rules[off]["disabled_at"].year) == ("mine", 2030)
-
-
-async def test_a_status_change_wakes_only_while_the_issue_is_open(
-    execute: Executor, sql: Sql, world: World
-) -> None:
-    """W-044, W-186: a rule hears a change of status, but not the one that closes its issue."""
-    await add_rule(sql, world, "event")
-    await execute(world.n, UpdateIssue(issue_id=world.issue, status="in_progress"))
-    assert execute.opened == (world.issue,)
-    (receipt,) = await sql("SELECT payload FROM issue_wakeup_receipt")
-    assert receipt["payload"]["actor_id"] == str(world.n.user_id)
-    await execute(world.n, UpdateIssue(issue_id=world.issue, status="done"))
-    assert execute.opened == ()
-
-
-async def test_a_rule_saved_while_an_issue_closes_is_not_missed(
-    execute: Executor, sql: Sql, world: World
-) -> None:
-    """W-186: when a rule comes in between the locks of a closing, closing is tried again."""
-    await sql("SELECT pg_advisory_lock(42)")
-    outcome = []
-
-    async def save() -> None:
-        """Store a rule under the issue's lock, as whoever saves one does, and commit late."""
-        await execute.database.write(Lane.DISPATCH, saving)
-
-    async def saving(session: Session) -> None:
-        await session.execute(
-            Statement("test.lock", "SELECT pg_advisory_xact_lock(wakeful_issue_key($1))"),
-            world.issue,
-        )
-        await session.execute(
-            Statement("test.save", f"{RULE_OF_EVENT} RETURNING pg_advisory_xact_lock(42)"),
-            world.workspace_id,
-            world.issue,
-            world.a,
-            world.m.user_id,
-        )
-
-    async def close() -> None:
-        command = UpdateIssue(issue_id=world.issue, status="done")
-        outcome.append(await Executor(execute.database).refused(world.m, command))
-
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(save)
-            await until_waiting(sql, 1)
-            nursery.start_soon(close)
-            await until_waiting(sql, 2)
-            await sql("SELECT pg_advisory_unlock(42)")
-    assert outcome == ["contention"]
-    await execute(world.m, UpdateIssue(issue_id=world.issue, status="done"))
-    rows = await sql("SELECT enabled FROM issue_wakeup")
-    assert [row["enabled"] for row in rows] == [False]
-
-
-async def test_deleting_an_issue_takes_everything_with_it(
-    execute: Executor, sql: Sql, world: World
-) -> None:
-    """W-189: rules, receipts, comments and timeline go, unstarted runs are withdrawn."""
-    rule = await add_rule(sql, world, "event")
-    comment = await execute(world.m, CreateComment(issue_id=world.issue, body="a fact"))
-    await execute(
-        world.m, CreateComment(issue_id=world.issue, body="a reply", parent_id=comment.id)
-    )
-    queued = await add_run(sql, world, "queued", rule)
-    ordinary = await add_run(sql, world, "deferred")
-    running = await add_run(sql, world, "running")
-    child = await execute(
-        world.m,
-        CreateIssue(workspace_id=world.workspace_id, title="Child", parent_id=world.issue),
-    )
-    await execute(world.m, DeleteIssue(issue_id=world.issue))
-    for table in ("issue_wakeup", "issue_wakeup_receipt", "comment", "capture_buffer"):
-        assert await sql(f"SELECT FROM {table}") == [], table
-    assert await sql("SELECT FROM activity_log WHERE issue_id = $1", world.issue) == []
-    assert await sql("SELECT FROM pg_constraint WHERE conrelid = 'issue_wakeup'::regclass"
-                     " AND contype = 'f'") == []  # fmt: skip
-    found = {row["id"]: row for row in await runs(sql, world.issue)}
-    for run in (queued, ordinary):
-        assert found[run]["status"] == "cancelled"
-        assert "deleted" in found[run]["error"]
-    assert found[running]["status"] == "running"
-    assert (await execute(world.m, GetIssue(issue_id=child.id))).parent_id is None
-    page = await execute(world.m, ListTimeline(issue_id=child.id))
-    assert page.items[0].details == {"changed_fields": ["parent_id"]}
-    for command in (DeleteIssue(issue_id=world.issue), GetIssue(issue_id=world.issue)):
-        assert await execute.refused(world.m, command) == "not_found"
-
-
-async def test_an_issue_is_deleted_while_others_write(
-    execute: Executor, sql: Sql, world: World
-) -> None:
-    """W-189, W-190: under load deleting leaves no row behind, and writers get 404, never 500."""
-    await add_rule(sql, world, "event")
-    written = 0
-    refusals = set()
-    under_way = trio.Event()
-
-    async def write(body: str) -> None:
-        nonlocal written
-        writer = Executor(execute.database)
-        while True:
-            try:
-                await writer(world.m, CreateComment(issue_id=world.issue, body=body))
-            except WakefulError as error:
-                refusals.add(error.code)
-                return
-            written += 1
-            if written >= 10:
-                under_way.set()
-
-    async with trio.open_nursery() as nursery:
-        for body in ("hello", "@A please", "@B please"):
-            nursery.start_soon(write, body)
-        await under_way.wait()
-        await Executor(execute.database)(world.m, DeleteIssue(issue_id=world.issue))
-    assert written >= 10
-    assert refusals == {"not_found"}
-    for table in ("issue_wakeup", "issue_wakeup_receipt", "comment"):
-        assert await sql(f"SELECT FROM {table}") == [], table
-    statuses = {run["status"] for run in await runs(sql, world.issue)}
-    assert statuses == {"cancelled"}
+    assert [run["id"] for run in await runs_of(sql, world.other_issue)] == [orphan.run_id]

@@ -35,7 +35,10 @@ class Server:
         """Return a client that shows a token."""
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return httpx.AsyncClient(base_url=f"{self.url}/api", headers=headers, timeout=20)
+        # Without certificates, which take 60 ms to load and guard nothing on the loopback.
+        return httpx.AsyncClient(
+            base_url=f"{self.url}/api", headers=headers, timeout=20, verify=False
+        )
 
     async def exchange(self, *parts: bytes, stop_sending: bool = False) -> bytes:
         """Send bytes on a connection of their own and return the first whole response."""
@@ -45,15 +48,13 @@ class Server:
                 await stream.send_all(part)
             if stop_sending:
                 await stream.send_eof()
-            received = b""
-            async for part in stream:
+            received = bytearray()
+            while not is_whole(received) and (part := await stream.receive_some()):
                 received += part
-                if is_whole(received):
-                    break
-            return received
+            return bytes(received)
 
 
-def is_whole(received: bytes) -> bool:
+def is_whole(received: bytes | bytearray) -> bool:
     """Tell whether a response is complete by its Content-Length."""
     head, end, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head.lower())

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from types import UnionType
-from typing import Any, Final, Union
+from typing import Any, Final, TypeVar, Union
 from uuid import UUID
 
 import attrs
@@ -142,19 +142,21 @@ _SAMPLES: Final[Mapping[Any, Any]] = {
 def sample(kind: Any, variables: Mapping[Any, Any] | None = None) -> Any:
     """Return a value of an annotation, with every optional part present."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if variables and kind in variables:
-        return sample(variables[kind])
+    kind = (variables or {}).get(kind, kind) if isinstance(kind, TypeVar) else kind
     if kind in _SAMPLES:
         return _SAMPLES[kind]
     if origin in {Union, UnionType}:
         return sample(arguments[0], variables)
     if origin is tuple:
         return (sample(arguments[0], variables),)
-    if isinstance(origin or kind, type) and issubclass(origin or kind, Mapping):
-        return {"key": sample(arguments[1] if arguments else Any)}
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return next(iter(kind))
-    view: Any = origin or kind
+    if isinstance(origin or kind, type) and issubclass(origin or kind, Mapping):
+        return {"key": sample(arguments[1] if arguments else Any)}
+    return _sample_view(origin or kind, arguments)
+
+
+def _sample_view(view: Any, arguments: tuple[Any, ...]) -> Any:
     bound = dict(zip(getattr(view, "__parameters__", ()), arguments, strict=True))
     hints = typing.get_type_hints(view)
     return view(**{field.name: sample(hints[field.name], bound) for field in attrs.fields(view)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -12,9 +12,10 @@ import trio
 import trio.testing
 
 from engine import limits
+from engine.app import Engine
 from engine.work import WorkKind, WorkLedger
-from tests.web.conftest import Server
-from tests.web.stand_in import DAEMON, MEMBER, Asked, StandInEngine
+from tests.web.conftest import Server, serving
+from tests.web.stand_in import DAEMON, MEMBER, Asked, StandInEngine, StandInSettings
 from web.admission import Gate, LongPolls
 
 CREDENTIALS = f"Authorization: Bearer {MEMBER}\r\n".encode()
@@ -49,6 +50,7 @@ class Blocked:
 
     def __init__(self, stand_in: StandInEngine) -> None:
         self.reached = trio.Event()
+        self.waiting = 0
         self.release = trio.Event()
         self.finished = 0
         self.cancelled = trio.Event()
@@ -57,6 +59,7 @@ class Blocked:
 
     async def answer(self, asked: Asked) -> Any:
         """Wait until the test lets go, and tell how that ended."""
+        self.waiting += 1
         self.reached.set()
         try:
             await self.release.wait()
@@ -89,17 +92,19 @@ async def test_a_request_is_work_until_its_handler_ended(
     server: Server, stand_in: StandInEngine, blocked: Blocked
 ) -> None:
     """S-058: every admitted request, GET included, holds a token of kind http until it returns."""
+    lines = ("GET /api/me", "POST /api/workspaces", "DELETE /api/issues/WF-12")
+    body = b'{"name": "a", "slug": "a", "issue_prefix": "A"}'
     async with trio.open_nursery() as nursery:
-        for line in ("GET /api/me", "POST /api/issues/WF-12/wakeups/0/trigger", "GET /api/agents"):
-            nursery.start_soon(server.exchange, request(line))
-        await blocked.reached.wait()
-        while stand_in.ledger.active_by_kind()[WorkKind.HTTP] != 2:
-            await trio.sleep(0)
-        names = {token.name for token in stand_in.ledger.open_tokens()}
-        assert names == {"GET /api/me", "GET /api/agents"}
+        for line in lines:
+            sent = request(line, body if line.startswith("POST") else b"")
+            nursery.start_soon(server.exchange, sent)
+        while blocked.waiting < len(lines):
+            await trio.lowlevel.checkpoint()
+        assert stand_in.ledger.active_by_kind()[WorkKind.HTTP] == len(lines)
+        assert {token.name for token in stand_in.ledger.open_tokens()} == set(lines)
         blocked.release.set()
     await idle(stand_in.ledger)
-    assert stand_in.ledger.generation == 6
+    assert stand_in.ledger.generation == 2 * len(lines)
 
 
 async def test_a_probe_is_no_work(server: Server, stand_in: StandInEngine) -> None:
@@ -110,10 +115,12 @@ async def test_a_probe_is_no_work(server: Server, stand_in: StandInEngine) -> No
             assert (await client.head(path)).status_code == 200
         assert stand_in.ledger.generation == 0
         await client.post("/health")
+        await idle(stand_in.ledger)
         assert stand_in.ledger.generation == 2
     for path in ("/api//health", "/API/health", "/api/%68ealth", "/api/health/x"):
         before = stand_in.ledger.generation
         await server.exchange(request(f"GET {path}"))
+        await idle(stand_in.ledger)
         assert stand_in.ledger.generation == before + 2, path
 
 
@@ -162,7 +169,7 @@ async def test_half_a_body_holds_no_token_once_its_client_left(
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     await stream.send_all(request("POST /api/issues", b'{"tit', length=100))
     while not stand_in.ledger.active:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
     await stream.aclose()
     await idle(stand_in.ledger)
     assert stand_in.asked == []
@@ -172,9 +179,10 @@ async def test_half_a_body_holds_no_token_once_its_client_left(
 async def test_a_connection_ends_when_it_should(server: Server, line: str) -> None:
     """A connection that was to close after its answer is closed, whatever the handler was."""
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
-    await stream.send_all(request(line))
-    with trio.fail_after(5):
-        raw = b"".join([part async for part in stream])
+    async with stream:
+        await stream.send_all(request(line))
+        with trio.fail_after(5):
+            raw = b"".join([part async for part in stream])
     assert answer(raw)[1] is not None
 
 
@@ -320,28 +328,40 @@ async def test_a_stopping_server_admits_nothing(
 ) -> None:
     """S-077: after shutdown, further requests are 503 stopping, and those in progress finish."""
     async with server.client() as first, server.client() as second, trio.open_nursery() as nursery:
-        await second.get("/health")
-        status = 0
+        finished: list[int] = []
 
         async def change() -> None:
-            nonlocal status
-            status = (await first.post("/issues", json={"title": "a"})).status_code
+            finished.append((await first.post("/issues", json={"title": "a"})).status_code)
 
         nursery.start_soon(change)
         await blocked.reached.wait()
-        stream = await trio.open_tcp_stream("127.0.0.1", server.port)
-        await stream.send_all(b"GET /api/me HTTP/1.1\r\n")
-        await trio.testing.wait_all_tasks_blocked(0.01)
         server.shutdown.set()
         await trio.testing.wait_all_tasks_blocked(0.01)
-        await stream.send_all(b"Host: wakeful\r\n\r\n")
-        raw = b"".join([part async for part in stream])
-        found, problem = answer(raw)
-        assert (found, problem["code"]) == (503, "stopping")
-        assert b"retry-after: 1" in raw.lower()
+        refused = await second.get("/me")
+        assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
+        assert refused.headers["retry-after"] == "1"
+        assert (await second.get("/health")).status_code == 200
+        assert finished == []
         blocked.release.set()
-    assert status == 201
-    assert stand_in.ledger.active == 0
+    assert finished == [201]
+    await idle(stand_in.ledger)
+    assert stand_in.ledger.generation == 2
+
+
+async def test_a_request_that_never_ends_does_not_hold_the_server(
+    stand_in: StandInEngine, blocked: Blocked
+) -> None:
+    """S-077: after the stop grace the port closes over what is still running."""
+    stand_in.settings = StandInSettings(stop_grace_seconds=0.05)
+    with trio.fail_after(5):
+        async with serving(cast("Engine", stand_in)) as server:
+            stream = await trio.open_tcp_stream("127.0.0.1", server.port)
+            await stream.send_all(request("POST /api/issues", b'{"title": "a"}'))
+            await blocked.reached.wait()
+    async with stream:
+        assert await stream.receive_some() == b""
+    assert blocked.cancelled.is_set()
+    assert blocked.finished == 0
 
 
 async def test_a_stopping_server_ends_long_polls(
@@ -362,7 +382,7 @@ async def test_a_stopping_server_ends_long_polls(
         server.shutdown.set()
     assert answer(raw) == (200, {"tasks": []})
     assert blocked.cancelled.is_set()
-    assert stand_in.ledger.active == 0
+    await idle(stand_in.ledger)
 
 
 async def test_a_poll_that_comes_after_the_end_does_not_wait() -> None:
@@ -377,7 +397,7 @@ async def test_a_poll_that_comes_after_the_end_does_not_wait() -> None:
 async def test_a_storm_of_leaving_clients_leaves_nothing(
     server: Server, stand_in: StandInEngine
 ) -> None:
-    """S-061: aborted reads, changes and unsent bodies end all their tokens, and the server lives."""
+    """S-061: aborted reads, changes and unsent bodies end all tokens, and the server lives."""
     requests = (
         request("GET /api/issues"),
         request("POST /api/issues", b'{"title": "a"}'),
@@ -390,7 +410,7 @@ async def test_a_storm_of_leaving_clients_leaves_nothing(
         stream = await trio.open_tcp_stream("127.0.0.1", server.port)
         await stream.send_all(sent)
         for _ in range(turns):
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         await stream.aclose()
 
     for turn in range(40):

@@ -47,6 +47,19 @@ UPDATE agent
        updated_at = wakeful_now()
  WHERE id = $1;
 
+-- name: move_runs
+-- Runs of the agent ($1) that nobody has claimed follow it to its runtime ($2): where it ran before,
+-- nobody asks for them any more. Locks: runs NO KEY UPDATE in id order, after the agent.
+-- Index: agent_task_claim_idx and agent_task_deferred_idx, by the runtimes of the workspace ($3).
+UPDATE agent_task_queue SET runtime_id = $2
+ WHERE id IN (
+   SELECT q.id FROM agent_task_queue q
+    WHERE q.agent_id = $1 AND q.runtime_id <> $2
+      AND q.runtime_id IN (SELECT t.id FROM agent_runtime t WHERE t.workspace_id = $3)
+      AND (q.status = 'queued' OR q.status = 'deferred')
+    ORDER BY q.id
+      FOR NO KEY UPDATE);
+
 -- name: archive
 -- A second time keeps the first time.
 UPDATE agent SET archived_at = coalesce(archived_at, wakeful_now()), updated_at = wakeful_now()

@@ -5,7 +5,12 @@
 -- name: caller
 -- Whether the caller's token ($3) is valid and registered this daemon ($2), and which of the wanted
 -- runtimes ($4) are its own and had a sign of life within $5 seconds. No row: no such daemon.
-SELECT n.now, d.token_id = $3 AND k.revoked_at IS NULL
+-- Pins the plans of this transaction to look-ups by index in its order: others read the whole queue,
+-- or compare every waiting run with every active one (70 ms instead of 2 with 50,000 runs).
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
+       set_config('enable_bitmapscan', 'off', true),
+       n.now, d.token_id = $3 AND k.revoked_at IS NULL
          AND (k.expires_at IS NULL OR k.expires_at > n.now) AS owned,
        ARRAY(SELECT t.id FROM agent_runtime t
               WHERE t.workspace_id = $1 AND t.daemon_id = $2 AND t.id = ANY ($4::uuid[])

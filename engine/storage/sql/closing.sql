@@ -16,10 +16,10 @@ SELECT q.id FROM agent_task_queue q
    FOR NO KEY UPDATE;
 
 -- name: lock_pending
--- Runs of these agents ($2) that a new request may join: locked before a change of the issue takes
+-- Ordinary runs of these agents ($2) that a new request may join: locked before a change of the issue takes
 -- its listening lock, which comes after runs. Index: agent_task_issue_idx.
 SELECT q.id FROM agent_task_queue q
- WHERE q.issue_id = $1 AND q.agent_id = ANY ($2)
+ WHERE q.issue_id = $1 AND q.agent_id = ANY ($2) AND q.wakeup_id IS NULL
    AND q.status IN ('queued', 'deferred', 'dispatched')
  ORDER BY q.id
    FOR NO KEY UPDATE;

@@ -11,13 +11,17 @@ SELECT count(*) OVER () AS total, c.id, c.issue_id, c.parent_id,
  LIMIT $2 OFFSET $3;
 
 -- name: parent
--- A comment of this issue that can be replied to. Not locked: the keys of the insert lock the issue
--- before the comment, in the order in which a deletion does.
+-- A comment of this issue that can be replied to. Not locked: the insert does that, when the issue is
+-- held: in the order in which a deletion locks them.
 SELECT c.author_type, c.author_id FROM comment c
  WHERE c.id = $1 AND c.issue_id = $2 AND c.deleted_at IS NULL;
 
+-- name: hold_issue
+-- Locks: issue KEY SHARE, after agents and before runs: a deletion takes them in this order, too.
+SELECT true FROM issue i WHERE i.id = $1 FOR KEY SHARE;
+
 -- name: insert
--- Locks: issue and parent KEY SHARE, by their keys; the listening lock where the insert is captured.
+-- Locks: parent KEY SHARE, by its key; the listening lock where the insert is captured.
 INSERT INTO comment AS c (
   issue_id, workspace_id, author_type, author_id, content, parent_id, source_task_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7)

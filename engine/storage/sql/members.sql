@@ -27,10 +27,6 @@ RETURNING id;
 -- name: insert
 INSERT INTO member (workspace_id, user_id, role) VALUES ($1, $2, $3) RETURNING id, created_at;
 
--- name: get
--- A membership of the workspace $2, unlocked.
-SELECT m.user_id, m.role FROM member m WHERE m.id = $1 AND m.workspace_id = $2;
-
 -- name: lock_owners
 -- Owners and the member $2, so that of two owners who go together one is refused.
 -- Locks: members NO KEY UPDATE in id order; FOR UPDATE would make dispatches wait.

@@ -16,7 +16,8 @@ UPDATE agent_task_queue q
    SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5::text, '')),
        context = CASE
          WHEN $4::uuid IS NULL OR $4 = q.trigger_comment_id
-           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false) THEN q.context
+           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false)
+         THEN q.context
          ELSE q.context || jsonb_build_object(
                 'coalesced_comment_ids',
                 coalesce(q.context -> 'coalesced_comment_ids', '[]') || to_jsonb($4::uuid))
@@ -55,7 +56,8 @@ DO UPDATE
    SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5, '')),
        context = CASE
          WHEN $4 IS NULL OR $4 = q.trigger_comment_id
-           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false) THEN q.context
+           OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false)
+         THEN q.context
          ELSE q.context || jsonb_build_object(
                 'coalesced_comment_ids',
                 coalesce(q.context -> 'coalesced_comment_ids', '[]') || to_jsonb($4))
@@ -121,7 +123,7 @@ RETURNING q.*;
 
 -- name: lock_claimed
 -- The run that a daemon reports on, and whose it is: `owned` tells whether the caller's token ($3)
--- registered its daemon. Only runs of the daemon's workspace ($2). Locks: the issue KEY SHARE, which
+-- registered its daemon. Only runs of the daemon's workspace ($2). Locks: the issue (KEY SHARE), that
 -- a comment needs later, then the run.
 SELECT q.*, t.workspace_id, d.token_id = $3 AS owned
   FROM agent_task_queue q

@@ -1,0 +1,242 @@
+"""`wakeful issue wakeup`, every command against a real server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from engine.domain.events import CAPTURED
+from tests.cli.conftest import Command
+from tests.cli.serving import Site
+
+NOWHERE = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture(scope="session")
+def agent(site: Site) -> Any:
+    """An agent that can be woken: a daemon has registered its runtime and gone again."""
+    with site.daemon("--agent", "sleeper", "--exec", "true") as daemon:
+        assert daemon.stop() == 0
+    with site.api() as api:
+        return api.find_agent("sleeper")
+
+
+@pytest.fixture
+def issue(site: Site, agent: Any) -> Any:
+    """An open issue of its own."""
+    with site.api() as api:
+        return api.create_issue("Watched")
+
+
+def create(here: Command, issue: Any, *options: str) -> Any:
+    """Save a rule for the agent and return what is printed."""
+    draft = ("--agent-id", "sleeper", "--instruction", "Look.")
+    return here("issue", "wakeup", "create", issue["identifier"], *draft, *options).json
+
+
+def test_the_commands_are_offered(command: Command) -> None:
+    """W-197: the help of `wakeful issue wakeup` names its commands."""
+    text = command("issue", "wakeup", "--help").out
+    names = ("events", "create", "update", "list", "get", "runs", "trigger", "disable", "delete")
+    for name in (*names, "enable"):
+        assert f"  {name} " in text
+
+
+def test_the_catalogue_needs_no_server(command: Command) -> None:
+    """W-205: `events` prints the catalogue with conditions and modes where there is no server."""
+    catalogue = command("issue", "wakeup", "events").json
+    assert len(catalogue["event_types"]) == 25
+    assert {*catalogue["platform_only_event_types"]} == {"issue.created", "issue.deleted"}
+    assert len(catalogue["conditions"]) == 7
+    assert {*catalogue["modes"]} == {"event", "at", "every", "cron"}
+
+
+@pytest.mark.parametrize("named_by", ["identifier", "id"])
+def test_every_command_takes_an_identifier_and_an_id(
+    here: Command, site: Site, issue: Any, named_by: str
+) -> None:
+    """W-197: every command works with ISSUE as an identifier and as an id."""
+    name = issue[named_by]
+    body = ("--agent-id", "sleeper", "--instruction", "Look.", "--event", "comment.created")
+    rule = here("issue", "wakeup", "create", name, *body).json["id"]
+    assert [each["id"] for each in here("issue", "wakeup", "list", name).json] == [rule]
+    assert here("issue", "wakeup", "get", name, rule).json["instruction"] == "Look."
+    assert here("issue", "wakeup", "disable", name, rule).json["enabled"] is False
+    assert here("issue", "wakeup", "enable", name, rule).json["enabled"] is True
+    assert here("issue", "wakeup", "update", name, rule, *body).json["revision"] == 3
+    assert here("issue", "wakeup", "trigger", name, rule).json == {"id": rule, "triggered": True}
+    site.wait_for_run(name, status="queued")
+    assert [run["triggers"] for run in here("issue", "wakeup", "runs", name, rule).json] == [
+        ["wakeup.manual"]
+    ]
+    assert here("issue", "wakeup", "delete", name, rule).json == {"id": rule, "deleted": True}
+    assert here("issue", "wakeup", "list", name).json == []
+
+
+@pytest.mark.parametrize(
+    ("options", "stored"),
+    [
+        (["--event", "comment.created, task.failed"], {"kind": "event", "mode": "once"}),
+        (
+            ["--event", "comment.created", "--mode", "continuous"],
+            {"event_types": ["comment.created"], "mode": "continuous"},
+        ),
+        (["--kind", "every", "--every", "10m"], {"interval_seconds": 600, "kind": "every"}),
+        (["--every", "1h30m"], {"interval_seconds": 5400, "kind": "every"}),
+        (
+            ["--cron", "0 9 * * 1-5", "--timezone", "Europe/Berlin"],
+            {"cron_expression": "0 9 * * 1-5", "timezone": "Europe/Berlin", "kind": "cron"},
+        ),
+        (["--at", "2099-01-01T00:00:00Z"], {"next_fire_at": "2099-01-01T00:00:00.000000Z"}),
+    ],
+)
+def test_options_are_stored(
+    here: Command, issue: Any, options: list[str], stored: dict[str, Any]
+) -> None:
+    """W-199: each option sets its field of the stored rule."""
+    rule = create(here, issue, *options)
+    assert {name: rule[name] for name in stored} == stored
+    assert rule["agent_name"] == "sleeper"
+
+
+def test_filters_and_thread_are_stored(here: Command, site: Site, issue: Any, agent: Any) -> None:
+    """W-199: filters, the watched run and the thread set their fields."""
+    with site.api() as api:
+        person = api.me()["member"]["user_id"]
+        comment = api.comment(issue["id"], "Here.")["id"]
+        run = api.start_run(issue["id"], agent["id"])["id"]
+    by_person = ("--filter-actor-type", "member", "--filter-actor-id", person)
+    rule = create(here, issue, "--event", "comment.created", *by_person, "--parent", comment)
+    assert rule["filter_actor_type"] == "member"
+    assert rule["filter_actor_id"] == person
+    assert rule["parent_comment_id"] == comment
+    rule = create(here, issue, "--event", "task.completed", "--task-id", run)
+    assert rule["filter_task_id"] == run
+    rule = create(here, issue, "--event", "task.failed", "--filter-agent-id", agent["id"])
+    assert rule["filter_agent_id"] == agent["id"]
+
+
+def test_a_duration_counts_from_registration(here: Command, issue: Any) -> None:
+    """W-201: `--after 10m` is a rule of kind at, 600 seconds from now."""
+    rule = create(here, issue, "--after", "10m")
+    assert rule["kind"] == "at"
+    assert rule["next_fire_at"] > rule["created_at"]
+
+
+@pytest.mark.parametrize("text", ["1.5s", "-5m", "abc", "0s"])
+def test_a_bad_duration_is_refused_before_any_request(command: Command, text: str) -> None:
+    """W-201: what is no duration ends with 1 where there is not even a server."""
+    done = command("issue", "wakeup", "create", "WF-1", "--instruction", "x", "--after", text)
+    assert (done.code, done.out) == (1, "")
+    assert "no duration" in done.err
+
+
+def test_a_person_says_whom_to_wake(here: Command, issue: Any) -> None:
+    """W-201: without --agent-id a person gets 1 and a hint."""
+    done = here("issue", "wakeup", "create", issue["id"], "--instruction", "x", "--after", "1m")
+    assert (done.code, done.out) == (1, "")
+    assert "--agent-id" in done.err
+
+
+def test_an_agent_in_a_run_means_itself(here: Command, site: Site) -> None:
+    """W-201: in a run the calling agent is the default, and the run is the rule's source."""
+    mind = 'wakeful issue wakeup create "$WAKEFUL_ISSUE" --instruction x --after 1h >/dev/null'
+    issue = here("issue", "create", "Self").json["id"]
+    with site.daemon("--agent", "selfish", "--exec", mind):
+        here("issue", "update", issue, "--agent", "selfish")
+        run = site.wait_for_run(issue)
+    (rule,) = here("issue", "wakeup", "list", issue).json
+    assert rule["agent_name"] == "selfish"
+    assert rule["source_task_id"] == run["id"]
+    assert rule["created_by_agent"] is True
+
+
+def test_update_replaces_everything(here: Command, site: Site, issue: Any) -> None:
+    """W-205: updating a disabled filtered rule without filters leaves it enabled, unfiltered."""
+    with site.api() as api:
+        person = api.me()["member"]["user_id"]
+    by_person = ("--filter-actor-type", "member", "--filter-actor-id", person)
+    rule = create(here, issue, "--event", "comment.created", *by_person)["id"]
+    here("issue", "wakeup", "disable", issue["id"], rule)
+    draft = ("--agent-id", "sleeper", "--instruction", "Look.")
+    event = ("--event", "comment.created")
+    updated = here("issue", "wakeup", "update", issue["id"], rule, *draft, *event).json
+    assert (updated["enabled"], updated["filter_actor_id"]) == (True, None)
+
+
+def test_enable_reads_the_revision_and_sets_a_new_time(here: Command, issue: Any) -> None:
+    """W-198: `enable` reads the revision itself; a spent timer needs --rearm and a new time."""
+    rule = create(here, issue, "--at", "2099-01-01T00:00:00Z")["id"]
+    here("issue", "wakeup", "disable", issue["id"], rule)
+    assert here("issue", "wakeup", "enable", issue["id"], rule).json["enabled"] is True
+    here("issue", "wakeup", "disable", issue["id"], rule)
+    later = ("--rearm", "--at", "2099-02-01T00:00:00Z")
+    enabled = here("issue", "wakeup", "enable", issue["id"], rule, *later).json
+    assert enabled["next_fire_at"] == "2099-02-01T00:00:00.000000Z"
+
+
+def test_tables_have_these_columns(here: Command, issue: Any) -> None:
+    """W-203: the tables of list, get and runs have the columns that people know."""
+    rule = create(here, issue, "--event", "comment.created")["id"]
+    table = ("--output", "table")
+    for name in (("list", issue["id"]), ("get", issue["id"], rule)):
+        header, line = here("issue", "wakeup", *name, *table).out.splitlines()
+        assert " ".join(header.split()) == "ID KIND MODE ENABLED NEXT LAST RUN"
+        assert line.split() == [rule, "event", "once", "yes", "-", "-"]
+    (header,) = here("issue", "wakeup", "runs", issue["id"], rule, *table).out.splitlines()
+    assert header.split() == ["RUN", "STATUS", "CREATED", "CHECK-IN"]
+
+
+@pytest.mark.parametrize("name", ["get", "runs", "trigger", "disable", "enable", "delete"])
+def test_an_unknown_rule_is_not_found(here: Command, issue: Any, name: str) -> None:
+    """W-203: for an unknown id standard error says "wakeup not found" and the code is 1."""
+    done = here("issue", "wakeup", name, issue["id"], NOWHERE)
+    assert (done.code, done.out, done.err) == (1, "", "wakeup not found\n")
+
+
+def test_an_unknown_issue_is_another_matter(here: Command) -> None:
+    """W-204: the server's message and code go to standard error as they are."""
+    done = here("issue", "wakeup", "list", "WF-99999")
+    assert (done.code, done.out) == (1, "")
+    assert "issue" in done.err
+    assert "(not_found)" in done.err
+
+
+def test_every_refusal_ends_with_1_and_prints_no_data(
+    here: Command, issue: Any, agent: Any
+) -> None:
+    """W-204: 400, 401, 404, a wrong command line and a dead server: 1 each, empty stdout."""
+    wakeup = ("issue", "wakeup")
+    draft = ("--agent-id", "sleeper", "--instruction", "x")
+    refused = {
+        "invalid_event_type": (*wakeup, "create", issue["id"], *draft, "--event", "comment.x"),
+        "no agent": (*wakeup, "create", issue["id"], "--agent-id", "nobody", *draft[2:]),
+        "not_authenticated": (*wakeup, "list", issue["id"], "--token", "wkm_wrong"),
+        "unreachable": (*wakeup, "list", issue["id"], "--url", "http://127.0.0.1:1"),
+        "Usage": (*wakeup, "list"),
+        "No such command": (*wakeup, "explode"),
+        "one of the two": (*wakeup, "create", issue["id"], *draft[:2], "--after", "1m"),
+    }
+    for words, arguments in refused.items():
+        done = here(*arguments)
+        assert (done.code, done.out) == (1, ""), arguments
+        assert words in done.err
+
+
+def test_an_instruction_comes_from_a_file(here: Command, site: Site, issue: Any) -> None:
+    """W-199: --instruction-file stores the text of a file."""
+    (site.cwd / "instruction.txt").write_text("From a file: ä.\n")
+    options = ("--agent-id", "sleeper", "--instruction-file", "instruction.txt", "--after", "1h")
+    rule = here("issue", "wakeup", "create", issue["id"], *options).json
+    assert rule["instruction"] == "From a file: ä."
+
+
+def test_printed_data_is_json(here: Command, issue: Any) -> None:
+    """W-203: data is JSON unless a table is asked for, with ids as text."""
+    rule = create(here, issue, "--event", ",".join(sorted(CAPTURED)))
+    assert json.loads(json.dumps(rule)) == rule
+    assert UUID(rule["id"])
+    assert {*rule["event_types"]} == CAPTURED
