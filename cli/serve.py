@@ -17,7 +17,7 @@ from cli.credentials import update_url, write_credentials, write_whole
 from cli.logs import log_to_stderr
 from engine.app import Engine
 from engine.errors import WakefulError
-from engine.settings import Settings, load
+from engine.settings import SettingError, Settings, load
 from web.app import serve as serve_http
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ def serve(config: Path | None, **arguments: Any) -> None:
     try:
         settings = load(arguments, file=config)
         trio.run(_serve, settings)
-    except (WakefulError, OSError, ExceptionGroup) as error:
+    except (WakefulError, SettingError, OSError, ExceptionGroup) as error:
         raise Failure(_reason(error)) from error
 
 
@@ -128,11 +128,13 @@ def _reason(error: BaseException) -> str:
     """Return in one line why the server does not run; a defect is raised on as it is."""
     causes = list(_causes(error))
     for cause in causes:
-        if not isinstance(cause, WakefulError | OSError):
+        if not isinstance(cause, WakefulError | SettingError | OSError):
             raise error
     first = causes[0]
     if isinstance(first, WakefulError):
         return f"{first.message} ({first.code})"
+    if isinstance(first, SettingError):
+        return str(first)
     return f"cannot serve: {first}"
 
 

@@ -58,8 +58,8 @@ class Engine:
     def __init__(
         self, settings: Settings, database: Database, runtime: Runtime, ledger: WorkLedger
     ) -> None:
-        self.settings = settings
         self.ledger = ledger
+        self.stop_grace_seconds = _stop_grace(settings)
         self._database = database
         self._runtime = runtime
         self._clock = DatabaseClock()
@@ -69,11 +69,13 @@ class Engine:
             self._clock,
             self._tick,
             self._sweep,
-            sweep_seconds=settings.sweep_seconds,
+            sweep_seconds=settings.sweep_seconds or limits.SWEEP_SECONDS,
             sweep_idle_after=settings.sweep_idle_after,
         )
         self.hints = Hints(runtime, self._alarm, self.desk.wake)
-        self.dispatcher = Dispatcher(database, runtime, self.hints.after_dispatch)
+        self.dispatcher = Dispatcher(
+            database, runtime, self.hints.after_dispatch, self.hints.look_at
+        )
         self._executor = Executor(database, self.hints.after_use_case)
         self._listener = Listener(
             database,
@@ -112,14 +114,14 @@ class Engine:
                     Database.open(dsn, begin=_gateway.begin, flush=_gateway.flush)
                 )
             services = await stack.enter_async_context(trio.open_nursery())
-            stack.callback(services.cancel_scope.cancel)
             runtime = await stack.enter_async_context(
                 Runtime.open(
                     ledger,
-                    max_resident=settings.max_resident,
-                    grace_seconds=settings.stop_grace_seconds,
+                    max_resident=settings.max_resident or limits.RESIDENT_ACTORS_MAX,
+                    grace_seconds=_stop_grace(settings),
                 )
             )
+            stack.callback(services.cancel_scope.cancel)  # first of all, nothing new comes in
             engine_ = cls(settings, database, runtime, ledger)
             await engine_._start(services)
             gc.set_threshold(*GC_THRESHOLDS)
@@ -267,6 +269,12 @@ def _start_postgres(settings: Settings, stack: AsyncExitStack) -> Postgres:
     stack.callback(postgres.stop)
     postgres.create_database(DATABASE)
     return postgres
+
+
+def _stop_grace(settings: Settings) -> float:
+    """Return how long stopping waits for what is under way (S-077)."""
+    given = settings.stop_grace_seconds
+    return limits.STOP_GRACE_SECONDS if given is None else given
 
 
 @asynccontextmanager

@@ -13,9 +13,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine import limits
-from engine.errors import invalid
-
 PREFIX: Final = "WAKEFUL_"
 
 
@@ -30,10 +27,18 @@ class Settings(BaseModel):
     port: int = Field(default=8765, ge=0, le=65_535, description="0 takes a free one")
     socket: Path | None = Field(default=None, description="serve on this Unix socket instead")
     ready_file: Path | None = Field(default=None, description="gets the URL once it serves")
-    sweep_seconds: float = Field(default=limits.SWEEP_SECONDS, gt=0, description="W-072")
+    sweep_seconds: float | None = Field(default=None, gt=0, description="W-072, else 30")
     sweep_idle_after: float = Field(default=600, gt=0, description="seconds, W-074")
-    max_resident: int = Field(default=limits.RESIDENT_ACTORS_MAX, ge=1)
-    stop_grace_seconds: float = Field(default=limits.STOP_GRACE_SECONDS, ge=0, description="S-077")
+    max_resident: int | None = Field(default=None, ge=1, description="issue actors in memory")
+    stop_grace_seconds: float | None = Field(default=None, ge=0, description="S-077, else 25")
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; `field` names it, the text says why."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
 
 
 def load(
@@ -45,7 +50,7 @@ def load(
     """Return the settings of these sources; an argument that is None was not given.
 
     `WAKEFUL_URL`, `WAKEFUL_TOKEN` and `WAKEFUL_WORKSPACE` belong to clients and are passed over,
-    as is every other name that is no setting. Raises `WakefulError` invalid_input with the field.
+    as is every other name that is no setting. Raises `SettingError`.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
@@ -53,7 +58,7 @@ def load(
         try:
             values |= tomllib.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise invalid("config", f"{file} cannot be read: {error}") from error
+            raise SettingError("config", f"{file} cannot be read: {error}") from error
     for name in Settings.model_fields:
         text = environment.get(PREFIX + name.upper())
         if text is not None:
@@ -64,4 +69,4 @@ def load(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise invalid(field, f"{field}: {first['msg']}") from None
+        raise SettingError(field, f"{field}: {first['msg']}") from None

@@ -49,6 +49,7 @@ def create_app(engine: Engine) -> Gate:
     application.url_map.strict_slashes = False
     application.url_map.merge_slashes = False
     application.config["PROPAGATE_EXCEPTIONS"] = False
+    application.config["RESPONSE_TIMEOUT"] = None  # each write has its own (web.server)
     application.register_error_handler(Exception, _refuse)
     application.after_request(_harden)
     polls = LongPolls()
@@ -123,7 +124,7 @@ async def serve(
 
     async def wait_for_shutdown() -> None:
         await shutdown.wait()
-        with trio.move_on_after(engine.settings.stop_grace_seconds):
+        with trio.move_on_after(engine.stop_grace_seconds):
             await gate.stop()
 
     listener = listen_on_path(path) if path is not None else listen_on_port(host, port)

@@ -40,6 +40,7 @@ class Exchange:
         self._is_cut = False
         self._is_complete = False
         self._is_ending = False
+        self._is_broken = False
         self._drained = trio.Event()
         self.has_answered = False
 
@@ -93,9 +94,12 @@ class Exchange:
             with trio.move_on_after(limits.LINGER_SECONDS_MAX):
                 await self._drained.wait()
         self._is_ending = is_end
+        if self._is_broken:
+            return
         try:
             await self._send(message)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the connection's
+            self._is_broken = True
             self._drained.set()
             if not isinstance(error, _GONE):
                 _log.info("answer_undelivered", error=type(error).__name__)

@@ -1,9 +1,15 @@
-"""Accepts connections and hands each to Hypercorn's protocol machinery on Trio.
+"""Accepts connections and hands each to Hypercorn's HTTP/1.1 machinery on Trio.
 
-Hypercorn's own `serve` is not used: it runs all connections in one nursery, so that an error in
-one of them (a client that breaks the protocol while it is being answered) ends the whole server.
-Here an error stays with its connection. ASGI's lifespan is left out, because the engine outlives
-the application and nothing may run that the work ledger does not see (S-062).
+Three things are not as in Hypercorn's own `serve`, because each let one client harm all:
+
+- An error in one connection (a client that breaks the protocol while it is being answered) ended
+  the whole server; here it stays with its connection.
+- A client that does not read its answer kept the handler, and so the work token, for ever; here
+  each write has its time.
+- HTTP/2 without TLS is not offered: a stream whose connection is gone kept its handler waiting.
+
+ASGI's lifespan is left out: the engine outlives the application, and nothing may run that the work
+ledger does not see (S-062).
 """
 
 from __future__ import annotations
@@ -11,15 +17,19 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState, LifespanState
+from hypercorn.utils import parse_socket_addr
 
 from engine import limits
 
@@ -42,10 +52,11 @@ async def run(
     wrapped = ASGIWrapper(application)
 
     async def connect(stream: trio.SocketStream) -> None:
-        server = TCPServer(wrapped, config, context, ConnectionState(_NO_STATE), stream)
         try:
-            await server.run()
-        except* Exception as errors:  # the client's connection, and nobody else's
+            await _Connection(
+                wrapped, config, context, ConnectionState(_NO_STATE), cast("Any", stream)
+            ).run()
+        except* Exception as errors:  # noqa: BLE001 - they are this connection's, whatever they are
             _log.info("connection_failed", errors=sorted(_names(errors)))
 
     listener.listen(limits.CONNECTION_BACKLOG)
@@ -59,6 +70,59 @@ async def run(
             nursery.cancel_scope.cancel()
         await context.terminated.set()
         connections.cancel_scope.deadline = trio.current_time() + limits.GOODBYE_SECONDS_MAX
+
+
+class _Connection(TCPServer):
+    """One client's connection: HTTP/1.1 only, and no write takes for ever."""
+
+    async def run(self) -> None:
+        """Serve the connection to its end, and close it."""
+        peer = self.stream.socket
+        try:
+            async with TaskGroup() as self._task_group:
+                self.protocol = cast(
+                    "Any",
+                    _Http1(
+                        self.app,
+                        self.config,
+                        self.context,
+                        self._task_group,
+                        ConnectionState(self.state),
+                        ssl=False,
+                        client=parse_socket_addr(peer.family, peer.getpeername()),
+                        server=parse_socket_addr(peer.family, peer.getsockname()),
+                        send=self.protocol_send,
+                    ),
+                )
+                await self.idle_task.restart(self._task_group, self._idle_timeout)
+                await self._read_data()
+        except OSError:
+            pass  # the client was gone before anything was said
+        finally:
+            await self._close()
+
+    async def protocol_send(self, event: Event) -> None:
+        """Carry out what the protocol asks for; a client that does not read is cut off."""
+        if not isinstance(event, RawData):
+            await super().protocol_send(event)
+            return
+        try:
+            async with self.send_lock:
+                for start in range(0, len(event.data), limits.WRITE_BYTES):
+                    with trio.fail_after(limits.WRITE_SECONDS_MAX):
+                        await self.stream.send_all(event.data[start : start + limits.WRITE_BYTES])
+        except trio.TooSlowError:
+            await trio.aclose_forcefully(self.stream)
+            await self.protocol.handle(Closed())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await self.protocol.handle(Closed())
+
+
+class _Http1(H11Protocol):
+    """HTTP/1.1 that passes over an offer of HTTP/2, as a server may (RFC 9110, 7.8)."""
+
+    async def _check_protocol(self, _event: object) -> None:
+        """Look for no other protocol."""
 
 
 def _config() -> Config:

@@ -3,16 +3,19 @@
 At most as many groups run as the lane has connections, each in a task that lives while there is
 work. What waits meanwhile makes up the next group, so a single issue waits for nothing. A group
 never waits for a lock: an issue that it could not have is worked alone at once, waiting in lock
-order for a short time (W-077), else a busy issue would starve. An error of a group has no name:
-the group is halved until the rule is found; it gets `last_error` and stays out of groups for
-1, 2, 4 .. 60 s, so that it cannot turn every group into groups of one (architecture 4).
+order for a short time (W-077), else a busy issue would starve; what still cannot be had is hinted
+again within a second, so that nobody waits behind the pause. An error of a group has no name: the
+group is halved until the rule is found; it gets `last_error` and stays out of groups for
+1, 2, 4 .. 60 s, so that it cannot turn every group into groups of one. A new hint still tries it,
+alone.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -49,6 +52,7 @@ class _Wanted:
 class _Bar:
     """How long a failing rule stays out of groups, and until when by Trio's clock."""
 
+    issue_id: UUID
     seconds: float
     until: float
 
@@ -82,17 +86,20 @@ class Dispatcher:
         database: Database,
         runtime: Runtime,
         after: After,
-        *,
-        workers: int = limits.DISPATCH_CONNECTIONS,
+        look_at: Callable[[Iterable[UUID]], None],
     ) -> None:
-        """`after` gets what each commit brought about: the opened issues, and the rest."""
+        """`after` gets what each commit brought about: the opened issues, and the rest.
+
+        `look_at` is asked to hint an issue again that stayed locked.
+        """
         self._database = database
         self._runtime = runtime
         self._after = after
-        self._workers = workers
+        self._look_at = look_at
         self._working = 0
         self._waiting: deque[_Wanted] = deque()
         self._bars: dict[UUID, _Bar] = {}
+        self._retries: Counter[UUID] = Counter()
         self._jitter = random.Random()  # noqa: S311 - spreads retries, hides nothing
         self.statistics = DispatchStatistics()
 
@@ -100,16 +107,28 @@ class Dispatcher:
         """Dispatch what an issue has to dispatch, and return when it was tried.
 
         An error is the rule's, not the caller's: it is stored, logged and counted. Inputs that
-        could not be dispatched stay free; the sweep finds them.
+        could not be dispatched stay free; a retry or the sweep finds them.
         """
         wanted = _Wanted(issue_id)
         self._waiting.append(wanted)
-        if self._working < self._workers:
-            self._working += 1
-            self._runtime.spawn(self._work, kind=WorkKind.DISPATCH, name="dispatch")
+        if not self._start_worker():
+            return
         await wanted.done.wait()
-        if wanted.is_missed:
+        if wanted.is_missed or self._is_barred(issue_id):
             await self._alone(issue_id)
+        else:
+            self._retries.pop(issue_id, None)
+
+    def _start_worker(self) -> bool:
+        """Let one more task work on what waits, up to the lane's size; false when it is over."""
+        if self._working >= limits.DISPATCH_CONNECTIONS:
+            return True
+        try:
+            self._runtime.spawn(self._work, kind=WorkKind.DISPATCH, name="dispatch")
+        except WakefulError:  # the engine is stopping; the next one finds the rows
+            return self._working > 0
+        self._working += 1
+        return True
 
     async def _work(self) -> None:
         """Work group after group until nothing waits."""
@@ -130,7 +149,9 @@ class Dispatcher:
     async def _group(self, issue_ids: list[UUID]) -> set[UUID]:
         """Dispatch a group and return the issues that it could not have."""
         try:
-            return await self._commit(partial(dispatch_group, issue_ids=issue_ids))
+            return await self._commit(
+                partial(dispatch_group, issue_ids=issue_ids), barred=self._barred()
+            )
         except _Failed as failed:
             if failed.error.code in _AWAY:
                 self.statistics.left_to_sweep += len(issue_ids)
@@ -146,7 +167,7 @@ class Dispatcher:
         """Dispatch each rule of a failing issue by itself, and bar the one that fails."""
         if len(failed.rules) <= 1:
             for rule_id in failed.rules:
-                await self._fail(rule_id, str(failed.error))
+                await self._fail(issue_id, rule_id, str(failed.error))
             return set()
         missed: set[UUID] = set()
         for rule_id in failed.rules:
@@ -159,34 +180,49 @@ class Dispatcher:
                 if again.error.code in _PASSING:
                     missed.add(issue_id)
                 else:
-                    await self._fail(rule_id, str(again.error))
+                    await self._fail(issue_id, rule_id, str(again.error))
         return missed
 
     async def _alone(self, issue_id: UUID) -> None:
-        """Work one issue, waiting for its locks; retry within a second, then leave it (W-071)."""
-        for attempt in range(1 + limits.CONTENTION_RETRIES_MAX):
-            if attempt:
-                await trio.sleep(self._jitter.uniform(0.5, 1.0) * limits.CONTENTION_PAUSE_SECONDS)
-            self.statistics.alone += 1
-            try:
-                missed = await self._commit(
-                    partial(dispatch_alone, issue_id=issue_id),
-                    lock_timeout_ms=limits.DISPATCH_LOCK_MS_MAX,
-                )
-            except _Failed as failed:
-                if failed.error.code not in _PASSING:
-                    if failed.error.code not in _AWAY:
-                        await self._find_rule(issue_id, failed)
-                    return
-                missed = {issue_id}
-            if not missed:
+        """Work one issue, barred rules included, waiting a short time for each lock (W-077)."""
+        self.statistics.alone += 1
+        try:
+            missed = await self._commit(
+                partial(dispatch_alone, issue_id=issue_id),
+                barred=(),
+                lock_timeout_ms=limits.DISPATCH_LOCK_MS_MAX,
+            )
+        except _Failed as failed:
+            if failed.error.code not in _PASSING:
+                if failed.error.code not in _AWAY:
+                    await self._find_rule(issue_id, failed)
                 return
-            self.statistics.contention += 1
-        self.statistics.left_to_sweep += 1
-        _log.info("dispatch.contention", issue_id=str(issue_id))
+            missed = {issue_id}
+        if missed:
+            self._retry(issue_id)
+        else:
+            self._retries.pop(issue_id, None)
+
+    def _retry(self, issue_id: UUID) -> None:
+        """Have a locked issue hinted again, up to three times within a second (W-071)."""
+        self.statistics.contention += 1
+        self._retries[issue_id] += 1
+        if self._retries[issue_id] > limits.CONTENTION_RETRIES_MAX:
+            del self._retries[issue_id]
+            self.statistics.left_to_sweep += 1
+            _log.info("dispatch.contention", issue_id=str(issue_id))
+            return
+        with suppress(WakefulError):  # the engine is stopping; the next one finds the rows
+            self._runtime.spawn(
+                self._hint_later, issue_id, kind=WorkKind.DISPATCH, name="dispatch retry"
+            )
+
+    async def _hint_later(self, issue_id: UUID) -> None:
+        await trio.sleep(self._jitter.uniform(0.5, 1.0) * limits.CONTENTION_PAUSE_SECONDS)
+        self._look_at([issue_id])
 
     async def _commit(
-        self, load: _Load, *, barred: Sequence[UUID] = (), lock_timeout_ms: int | None = None
+        self, load: _Load, *, barred: Sequence[UUID], lock_timeout_ms: int | None = None
     ) -> set[UUID]:
         """Run one transaction of dispatch, follow it up, and return the issues it missed."""
         done = Dispatched()
@@ -194,7 +230,7 @@ class Dispatcher:
         async def unit(session: Session) -> Dispatched:
             nonlocal done
             done = Dispatched()
-            await load(session, done, barred=[*self._barred(), *barred])  # type: ignore[call-arg] # a partial, its last argument is still open
+            await load(session, done, barred=barred)  # type: ignore[call-arg] # a partial, its last argument is still open
             return done
 
         self.statistics.transactions += 1
@@ -204,15 +240,15 @@ class Dispatcher:
             )
         except CommitUnknown as error:
             self._after(error.opened, done)  # it may have happened: hints are harmless
-            raise _Failed(error, done.rules) from error
+            raise _Failed(error, list(done.rules)) from error
         except WakefulError as error:
-            raise _Failed(error, done.rules) from error
+            raise _Failed(error, list(done.rules)) from error
         self.statistics.started += done.started
         for rule_id in done.rules:
             if rule_id not in done.failures:
                 self._bars.pop(rule_id, None)
         for rule_id, text in done.failures.items():
-            await self._fail(rule_id, text)
+            await self._fail(done.rules[rule_id], rule_id, text)
         self._after(committed.opened, done)
         return done.missed
 
@@ -220,11 +256,15 @@ class Dispatcher:
         now = trio.current_time()
         return [rule_id for rule_id, bar in self._bars.items() if bar.until > now]
 
-    async def _fail(self, rule_id: UUID, text: str) -> None:
+    def _is_barred(self, issue_id: UUID) -> bool:
+        now = trio.current_time()
+        return any(bar.issue_id == issue_id and bar.until > now for bar in self._bars.values())
+
+    async def _fail(self, issue_id: UUID, rule_id: UUID, text: str) -> None:
         """Bar a rule for twice as long as before and store why (W-076)."""
         before = self._bars.get(rule_id)
         seconds = 1.0 if before is None else min(2 * before.seconds, limits.BARRED_SECONDS_MAX)
-        self._bars[rule_id] = _Bar(seconds, trio.current_time() + seconds)
+        self._bars[rule_id] = _Bar(issue_id, seconds, trio.current_time() + seconds)
         self.statistics.failed_rules += 1
         _log.warning("dispatch.rule_failed", rule_id=str(rule_id), barred_seconds=seconds)
         try:

@@ -29,10 +29,11 @@ class Dispatched:
 
     `missed` are issues whose rules somebody else held, `again` issues to look at once more, `due`
     the timers that now stand, `runtimes` those with newly queued runs; `failures` are rules that
-    could not be decided, with the text for their `last_error`. `rules` are all that were loaded.
+    could not be decided, with the text for their `last_error`. `rules` are all that were loaded,
+    each with its issue.
     """
 
-    rules: list[UUID] = attrs.field(factory=list)
+    rules: dict[UUID, UUID] = attrs.field(factory=dict)
     started: int = 0
     missed: set[UUID] = attrs.field(factory=set)
     again: set[UUID] = attrs.field(factory=set)
@@ -70,6 +71,8 @@ async def _dispatch(
             done.missed.add(row["missed_issue_id"])
             continue
         effects.extend(_decided(done, row))
+        if len(row["receipts"]) >= limits.RECEIPTS_PER_DISPATCH_MAX:
+            done.again.add(row["issue_id"])  # there may be more than one dispatch takes (W-066)
     if len(rows) >= limits.GROUP_RULES_MAX:
         done.again.update(row["issue_id"] for row in rows if row["issue_id"] is not None)
     if not effects:
@@ -91,7 +94,7 @@ async def _dispatch(
 
 def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
     """Return the effects on the rule of this row: none, or one element."""
-    done.rules.append(row["id"])
+    done.rules[row["id"]] = row["issue_id"]
     try:
         snapshot = storage.snapshot_of(row)
         decision = decide(snapshot, row["now"])

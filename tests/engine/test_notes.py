@@ -18,7 +18,7 @@ STATUS: Final = "issue.status_changed"
 NOTE_BYTES_MAX: Final = 40_000  # W-089
 EVIDENCE_BYTES_MAX: Final = 65_536  # W-085
 COMMENTS: Final = 5_000
-DISPATCHES: Final = 250
+DISPATCHES: Final = 200
 SAMPLE: Final = 40
 
 

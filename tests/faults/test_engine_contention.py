@@ -18,8 +18,8 @@ from tests.engine.foreign import COMMENT, foreign
 from tests.engine.world import DAEMON, World, register, running, say, settled, stage
 
 SECONDS: Final = 6
-FULL_SPEED_SECONDS: Final = 5
-PARALLEL_SECONDS: Final = 3
+FULL_SPEED_SECONDS: Final = 4
+PARALLEL_SECONDS: Final = 2
 DEFERRED: Final = "task.deferred"
 INSERT_COMMENT: Final = (
     "INSERT INTO comment (issue_id, workspace_id, content) VALUES ($1, $2, 'one of many')"

@@ -50,7 +50,7 @@ FORBIDDEN: Final = [
     ("engine", "engine.work", "engine.domain.events"),
     ("engine", "engine.limits", "engine.errors"),
     ("inside", "web.app", "engine.actors.runtime"),
-    ("inside", "web.app", "engine.sleep"),
+    ("inside", "web.app", "engine.clock"),
     ("inside", "web.app", "engine.service"),
     ("inside", "web.app", "engine.storage.database"),
     ("inside", "cli.serve", "engine.clock"),

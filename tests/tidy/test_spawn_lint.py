@@ -21,7 +21,6 @@ APPROVED: Final = {
     "engine/app.py": "starts the services of the engine, which are infrastructure, not work",
     "engine/storage/database.py": "runs asyncpg's loop; the caller's token covers each unit",
     "web/exchange.py": "reads on while it answers, in a nursery that ends before the request does",
-    "web/app.py": "runs the server itself; every request has a token from the gate on",
 }
 
 METHODS: Final = frozenset(

@@ -114,24 +114,23 @@ UPDATE issue_wakeup r SET last_error = $2, updated_at = wakeful_now()
 
 -- name: sweep
 -- W-075: issues of rules that have something to do, by partial indexes alone, longest untouched
--- first; every examined rule is touched, so that a blocked set cannot starve the others.
-WITH candidate AS (
-  SELECT c.id FROM (
-    SELECT r.id, r.updated_at FROM issue_wakeup r
-     WHERE r.enabled AND r.next_fire_at <= wakeful_now()
-    UNION
-    SELECT r.id, r.updated_at
-      FROM (SELECT DISTINCT x.wakeup_id FROM issue_wakeup_receipt x
-             WHERE x.processed_at IS NULL AND x.task_id IS NULL) p
-      JOIN issue_wakeup r ON r.id = p.wakeup_id) c
-   ORDER BY c.updated_at, c.id
+-- first; every examined rule is touched, so that a blocked set cannot starve the others. A rule that
+-- somebody holds right now is not examined: it would take the place of a free one.
+WITH candidate AS MATERIALIZED (
+  SELECT k.id, k.issue_id, k.updated_at
+    FROM issue_wakeup k
+   WHERE k.id IN (
+     SELECT r.id FROM issue_wakeup r WHERE r.enabled AND r.next_fire_at <= wakeful_now()
+     UNION ALL
+     SELECT x.wakeup_id FROM issue_wakeup_receipt x
+      WHERE x.processed_at IS NULL AND x.task_id IS NULL)
+   ORDER BY k.updated_at, k.id
    LIMIT $1
+     FOR NO KEY UPDATE SKIP LOCKED
 ), touched AS (
-  UPDATE issue_wakeup r SET updated_at = wakeful_now()
-   WHERE r.id IN (SELECT k.id FROM issue_wakeup k JOIN candidate USING (id)
-                   FOR NO KEY UPDATE OF k SKIP LOCKED)
+  UPDATE issue_wakeup r SET updated_at = wakeful_now() FROM candidate c WHERE r.id = c.id
 )
-SELECT DISTINCT r.issue_id FROM issue_wakeup r JOIN candidate USING (id);
+SELECT c.issue_id FROM candidate c GROUP BY c.issue_id ORDER BY min(c.updated_at);
 
 -- name: due_issues
 -- Issues whose timers have come, earliest first. Index: issue_wakeup_due_idx.
