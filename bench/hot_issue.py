@@ -20,7 +20,7 @@ from engine.app import Engine
 DATABASE: Final = "hot_issue"
 WRITERS: Final = 16
 ISSUES: Final = 2
-DRAIN_SECONDS_MAX: Final = 30
+DRAIN_SECONDS_MAX: Final = 90  # three sweeps, which find what dispatch has left
 
 _COMMENT: Final = f"""
 \\set number 1 + :client_id % {ISSUES}

@@ -46,6 +46,8 @@ SWEEP_SECONDS: Final = 30  # W-072
 SWEEP_RULES_MAX: Final = 100  # W-075
 CLOCK_CHECK_SECONDS: Final = 5  # how soon a suspended machine or a set clock is noticed
 DUE_ISSUES_MAX: Final = 1_000  # timers fanned out per look
+DUE_PAUSE_SECONDS: Final = 0.05  # before the next look, when there were more
+SWEEP_PAUSE_SECONDS: Final = 1  # before the next sweep, when there was more
 
 # --- Actors ------------------------------------------------------------------------------------
 INBOX_MAX: Final = 1_024  # a full inbox is an overload signal, not a queue to grow

@@ -29,6 +29,9 @@ _REFUSALS: Final = {
 }
 
 
+INTERNAL: Final = KINDS["internal_error"].status
+
+
 @attrs.frozen(kw_only=True)
 class Problem:
     """One answer that says what went wrong: status, headers, body."""
@@ -41,13 +44,15 @@ class Problem:
 def problem(error: WakefulError, *, headers: Iterable[tuple[str, str]] = ()) -> Problem:
     """Return the answer for a known error; a retry that may help is hinted at (Retry-After)."""
     kind = error.kind
+    # What went wrong inside is for the log: it may name statements and states of the database.
+    message = "The server failed; its log says why." if kind.status == INTERNAL else error.message
     fields: dict[str, Any] = {
         "type": f"urn:wakeful:problem:{error.code}",
         "title": kind.title,
         "status": kind.status,
-        "detail": error.message,
+        "detail": message,
         "code": error.code,
-        "error": error.message,
+        "error": message,
     }
     if error.details:
         fields["details"] = error.details

@@ -79,6 +79,8 @@ class _Connection(TCPServer):
         """Serve the connection to its end, and close it."""
         peer = self.stream.socket
         try:
+            client = parse_socket_addr(peer.family, peer.getpeername())
+            server = parse_socket_addr(peer.family, peer.getsockname())
             async with TaskGroup() as self._task_group:
                 self.protocol = cast(
                     "Any",
@@ -89,8 +91,8 @@ class _Connection(TCPServer):
                         self._task_group,
                         ConnectionState(self.state),
                         ssl=False,
-                        client=parse_socket_addr(peer.family, peer.getpeername()),
-                        server=parse_socket_addr(peer.family, peer.getsockname()),
+                        client=client,
+                        server=server,
                         send=self.protocol_send,
                     ),
                 )

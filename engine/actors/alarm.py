@@ -54,6 +54,11 @@ class Alarm:
         self._due = self.next_due = at
         self._changed.set()
 
+    def sweep_soon(self) -> None:
+        """Sweep again after a short pause: the last one left something behind."""
+        self._next_sweep = trio.current_time() + limits.SWEEP_PAUSE_SECONDS
+        self._changed.set()
+
     def stir(self) -> None:
         """Note a sign of life: a notification, a local write, an input that waits."""
         now = trio.current_time()

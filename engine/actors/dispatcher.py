@@ -145,6 +145,8 @@ class Dispatcher:
                         each.done.set()
         finally:
             self._working -= 1
+            if self._waiting:  # an error ended this one: who waits is worked all the same
+                self._start_worker()
 
     async def _group(self, issue_ids: list[UUID]) -> set[UUID]:
         """Dispatch a group and return the issues that it could not have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -50,6 +50,8 @@ class SchedulerActor(TrioActor):
             _log.warning("scheduler.failed", code=error.code)
             return  # the sweep or the reconnected listener ticks again
         self._clock.learn(now)
+        if len(issue_ids) >= limits.DUE_ISSUES_MAX:  # more have come than one look takes
+            due = now + timedelta(seconds=limits.DUE_PAUSE_SECONDS)
         self._alarm.rearm(due)
         if issue_ids:
             self._alarm.stir()
@@ -69,9 +71,9 @@ class JanitorActor(TrioActor):
         """Handle `Sweep`."""
         assert isinstance(message, Sweep), message
 
-        async def sweep(session: Session) -> list[UUID]:
+        async def sweep(session: Session) -> dict[UUID, int]:
             rows = await session.fetch(sql.sweep, limits.SWEEP_RULES_MAX)
-            return [row["issue_id"] for row in rows]
+            return {row["issue_id"]: row["rules"] for row in rows}
 
         try:
             committed = await self._database.write(Lane.BACKGROUND, sweep)
@@ -80,4 +82,6 @@ class JanitorActor(TrioActor):
             return
         if committed.result:
             self._alarm.stir()  # pending inputs keep the sweep going (W-074)
-        self._look_at(committed.result)
+        if sum(committed.result.values()) >= limits.SWEEP_RULES_MAX:
+            self._alarm.sweep_soon()  # there is more, of a long outage for instance
+        self._look_at(list(committed.result))

@@ -100,7 +100,7 @@ async def test_a_type_already_there_is_replaced_and_counted(
 async def test_an_offline_night_costs_a_dispatch_nothing(
     engine: Engine, psql: Psql, world: World
 ) -> None:
-    """W-085: 5,000 comments into one queued run leave evidence and dispatches as small.
+    """W-085, G-07: 5,000 comments into one queued run leave evidence and dispatches as small.
 
     The last dispatches take at most twice the median of the first ones (here: three times, for
     the sake of busy machines; a cost that grows with the facts would be more than sixfold).

@@ -214,3 +214,17 @@ async def resting(psql: Psql, *, seconds: float) -> dict[int, Any]:
         return before if await statements(psql) == before else None
 
     return await until(probe, "the engine rests", within=seconds)
+
+
+async def test_more_than_a_sweep_takes_is_swept_at_once(
+    psql: Psql, world: World, database_url: str
+) -> None:
+    """W-075: after an outage sweep follows sweep; 250 waiting rules need no 30 s each hundred."""
+    issues = await psql.issues(world, 250)
+    types = ["comment.created"]
+    rules = [await psql.rule(world, issue_id=issue, event_types=types) for issue in issues]
+    for issue in issues:
+        await psql.comment(issue)
+    assert await psql.value("SELECT count(*) FROM issue_wakeup_receipt") == 250
+    async with running(database_url):
+        await psql.drained(*rules, within=20)

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -60,7 +60,7 @@ async def terminate(url: str, applications: list[str], count: int) -> int:
 
 
 @asynccontextmanager
-async def load(database: Database, books: Books) -> AsyncIterator[Callable[[int], object]]:
+async def load(database: Database, books: Books) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """Writers on all lanes as long as the body runs; yields a way to wait for n more successes."""
     numbers = itertools.count()
     lanes = itertools.cycle(Lane)

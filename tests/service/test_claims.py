@@ -25,7 +25,7 @@ __all__ = ["floor"]
 
 
 async def test_one_agent_never_works_twice_on_an_issue(floor: Floor) -> None:
-    """W-101: with A's run at work its second run of the issue stays queued; B's is handed out."""
+    """W-101, G-05: with A's run at work its second run of the issue waits; B's is handed out."""
     await floor.enqueue()
     running = await floor.claim_one()
     await floor.start(running)
@@ -406,7 +406,7 @@ async def test_candidates_are_found_by_index(floor: Floor, statistics: str) -> N
 
 
 async def test_racing_claims_respect_fence_and_limit(floor: Floor) -> None:
-    """W-101: of many claims at once no two get one run, and no agent gets more than its limit."""
+    """W-101, G-05: of many claims at once no two get one run, no agent exceeds its limit."""
     issues = [await floor.issue() for _ in range(5)]
     agents = [floor.world.a, floor.world.b]
     await floor.sql("UPDATE agent SET max_concurrent_tasks = 3")

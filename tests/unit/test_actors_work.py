@@ -78,7 +78,7 @@ async def test_idle_actors_hold_nothing(runtime: Runtime, ledger: WorkLedger) ->
 
 
 async def test_a_cancelled_asker_ends_no_work(runtime: Runtime, ledger: WorkLedger) -> None:
-    """S-067: the handler of a cancelled ask runs to its end and stays counted until then."""
+    """S-067, G-08: the handler of a cancelled ask runs to its end and stays counted until then."""
     gate, entered = trio.Event(), trio.Event()
     ref = runtime.ref(_Gate, gate)
     async with trio.open_nursery() as nursery:

@@ -130,7 +130,8 @@ WITH candidate AS MATERIALIZED (
 ), touched AS (
   UPDATE issue_wakeup r SET updated_at = wakeful_now() FROM candidate c WHERE r.id = c.id
 )
-SELECT c.issue_id FROM candidate c GROUP BY c.issue_id ORDER BY min(c.updated_at);
+SELECT c.issue_id, count(*) AS rules
+  FROM candidate c GROUP BY c.issue_id ORDER BY min(c.updated_at);
 
 -- name: due_issues
 -- Issues whose timers have come, earliest first. Index: issue_wakeup_due_idx.
