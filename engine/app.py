@@ -74,7 +74,11 @@ class Engine:
         )
         self.hints = Hints(runtime, self._alarm, self.desk.wake)
         self.dispatcher = Dispatcher(
-            database, runtime, self.hints.after_dispatch, self.hints.look_at
+            database,
+            runtime,
+            self.hints.after_dispatch,
+            self.hints.look_at,
+            self._alarm.sweep_soon,
         )
         self._executor = Executor(database, self.hints.after_use_case)
         self._listener = Listener(

@@ -39,14 +39,15 @@ CLAIM_WAIT_SECONDS_MAX: Final = 30  # W-103
 GROUP_RULES_MAX: Final = 32  # larger groups hold locks too long for writers
 DISPATCH_MS_MAX: Final = 2_000  # W-077: statement budget of one dispatch
 DISPATCH_LOCK_MS_MAX: Final = 50  # W-077: how long the single retry waits for a lock
-CONTENTION_RETRIES_MAX: Final = 3  # W-071
-CONTENTION_PAUSE_SECONDS: Final = 0.3  # with jitter: three retries end within a second
+CONTENTION_RETRIES_MAX: Final = 3  # W-071: all within a second
+CONTENTION_PAUSES_SECONDS: Final = (0.02, 0.1, 0.3)  # with jitter; writers queue, so short first
 BARRED_SECONDS_MAX: Final = 60  # a failing rule stays out of groups for 1, 2, 4 .. 60 s
 SWEEP_SECONDS: Final = 30  # W-072
 SWEEP_RULES_MAX: Final = 100  # W-075
 CLOCK_CHECK_SECONDS: Final = 5  # how soon a suspended machine or a set clock is noticed
 DUE_ISSUES_MAX: Final = 1_000  # timers fanned out per look
 DUE_PAUSE_SECONDS: Final = 0.05  # before the next look, when there were more
+TICK_PAUSE_SECONDS: Final = 1  # before the next look at the timers, when one failed
 SWEEP_PAUSE_SECONDS: Final = 1  # before the next sweep, when there was more
 
 # --- Actors ------------------------------------------------------------------------------------

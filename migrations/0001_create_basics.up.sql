@@ -26,6 +26,16 @@ $$;
 CREATE FUNCTION wakeful_setting(name text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$ SELECT nullif(current_setting(name, true), '') $$;
 
+-- The same as a uuid; what is no uuid counts as not set, so that it cannot fail a change.
+CREATE FUNCTION wakeful_setting_uuid(name text) RETURNS uuid
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+  SELECT CASE
+    WHEN current_setting(name, true) ~
+         '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+    THEN current_setting(name, true)::uuid
+  END
+$$;
+
 -- W-049: who changes rows in this transaction. Only an engine calls it; `hinted` tells the
 -- triggers that the engine wakes its own actors after COMMIT, so that no NOTIFY is needed.
 CREATE FUNCTION wakeful_begin(actor_type text, actor_id uuid, source_task_id uuid) RETURNS void

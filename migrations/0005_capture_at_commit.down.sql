@@ -25,6 +25,7 @@ DROP FUNCTION wakeup_actors(jsonb);
 DROP TRIGGER wakeup_starts_listening_update ON issue_wakeup;
 DROP TRIGGER wakeup_starts_listening_insert ON issue_wakeup;
 DROP FUNCTION wakeup_starts_listening();
+DROP FUNCTION wakeup_listen_alone(uuid);
 DROP FUNCTION wakeup_listens(uuid, text[]);
 DROP FUNCTION wakeup_match(issue_wakeup, wakeup_fact);
 DROP TYPE wakeup_fact;

@@ -16,9 +16,9 @@ CREATE UNLOGGED TABLE capture_buffer (
   first_occurred_at timestamptz NOT NULL DEFAULT wakeful_now(),
   version integer NOT NULL DEFAULT 1,
   actor_type text DEFAULT wakeful_setting('wakeful.actor_type'),
-  actor_id uuid DEFAULT wakeful_setting('wakeful.actor_id')::uuid,
+  actor_id uuid DEFAULT wakeful_setting_uuid('wakeful.actor_id'),
   agent_id uuid,
-  source_task_id uuid DEFAULT wakeful_setting('wakeful.source_task_id')::uuid,
+  source_task_id uuid DEFAULT wakeful_setting_uuid('wakeful.source_task_id'),
   details jsonb NOT NULL
 ) WITH (
   autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_scale_factor = 0,
@@ -77,10 +77,33 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Takes the listening lock of an issue alone, within a second. It asks in short turns: whoever
+-- writes queues behind somebody who waits for the lock alone, so an idle transaction that has
+-- written to the issue must not make others wait for longer than such a turn; on a busy issue,
+-- whose transactions are short, the first turn is enough. Raises lock_not_available (55P03).
+CREATE FUNCTION wakeup_listen_alone(issue_id uuid) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  deadline timestamptz := clock_timestamp() + interval '1 second';
+  before text := current_setting('lock_timeout');
+BEGIN
+  LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', '20ms', true);
+      PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(issue_id));
+      PERFORM set_config('lock_timeout', before, true);
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      IF clock_timestamp() > deadline THEN RAISE; END IF;
+      PERFORM pg_sleep(0.03);
+    END;
+  END LOOP;
+END $$;
+
 CREATE FUNCTION wakeup_starts_listening() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(NEW.issue_id));
+  PERFORM wakeup_listen_alone(NEW.issue_id);
   RETURN NEW;
 END $$;
 CREATE TRIGGER wakeup_starts_listening_insert BEFORE INSERT ON issue_wakeup
@@ -296,7 +319,7 @@ BEGIN
     INSERT INTO capture_buffer (workspace_id, issue_id, event_type, actor_type, actor_id,
                                 source_task_id, details)
     VALUES (NEW.workspace_id, NEW.issue_id, 'comment.created', NEW.author_type, NEW.author_id,
-            coalesce(NEW.source_task_id, wakeful_setting('wakeful.source_task_id')::uuid),
+            coalesce(NEW.source_task_id, wakeful_setting_uuid('wakeful.source_task_id')),
             jsonb_build_object(
               'comment_id', NEW.id, 'parent_comment_id', NEW.parent_id,
               'thread_id', CASE WHEN NEW.parent_id IS NULL THEN NEW.id

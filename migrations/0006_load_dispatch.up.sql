@@ -15,7 +15,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
         FROM unnest(issue_ids) WITH ORDINALITY AS wanted (id, place)
         JOIN issue_wakeup r ON r.issue_id = wanted.id
        WHERE r.id <> ALL (barred)
-         AND ((r.enabled AND r.next_fire_at <= wakeful_now())
+         AND ((r.enabled AND r.next_fire_at <= (SELECT wakeful_now()))
               OR EXISTS (SELECT FROM issue_wakeup_receipt x
                           WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
                             AND x.task_id IS NULL))
@@ -112,7 +112,7 @@ BEGIN
      ORDER BY r.id);
   RETURN QUERY SELECT * FROM dispatch_read(held);
   RETURN QUERY
-  SELECT DISTINCT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
+  SELECT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
          NULL::boolean, NULL::uuid, NULL::boolean, NULL::jsonb, NULL::jsonb, NULL::timestamptz
     FROM issue_wakeup r WHERE r.id = ANY (wanted) AND r.id <> ALL (held);
 END $$;

@@ -156,7 +156,7 @@ BEGIN
     INSERT INTO capture_buffer (workspace_id, issue_id, event_type, actor_type, actor_id,
                                 source_task_id, details)
     VALUES (NEW.workspace_id, NEW.issue_id, 'comment.created', NEW.author_type, NEW.author_id,
-            coalesce(NEW.source_task_id, wakeful_setting('wakeful.source_task_id')::uuid),
+            coalesce(NEW.source_task_id, wakeful_setting_uuid('wakeful.source_task_id')),
             jsonb_build_object(
               'comment_id', NEW.id, 'parent_comment_id', NEW.parent_id,
               'thread_id', CASE WHEN NEW.parent_id IS NULL THEN NEW.id
@@ -272,7 +272,7 @@ CREATE FUNCTION public.dispatch_candidates(issue_ids uuid[], barred uuid[], most
         FROM unnest(issue_ids) WITH ORDINALITY AS wanted (id, place)
         JOIN issue_wakeup r ON r.issue_id = wanted.id
        WHERE r.id <> ALL (barred)
-         AND ((r.enabled AND r.next_fire_at <= wakeful_now())
+         AND ((r.enabled AND r.next_fire_at <= (SELECT wakeful_now()))
               OR EXISTS (SELECT FROM issue_wakeup_receipt x
                           WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
                             AND x.task_id IS NULL))
@@ -364,7 +364,7 @@ BEGIN
      ORDER BY r.id);
   RETURN QUERY SELECT * FROM dispatch_read(held);
   RETURN QUERY
-  SELECT DISTINCT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
+  SELECT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
          NULL::boolean, NULL::uuid, NULL::boolean, NULL::jsonb, NULL::jsonb, NULL::timestamptz
     FROM issue_wakeup r WHERE r.id = ANY (wanted) AND r.id <> ALL (held);
 END $$;
@@ -646,6 +646,21 @@ CREATE FUNCTION public.wakeful_setting(name text) RETURNS text
 
 
 --
+-- Name: wakeful_setting_uuid(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_setting_uuid(name text) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $_$
+  SELECT CASE
+    WHEN current_setting(name, true) ~
+         '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+    THEN current_setting(name, true)::uuid
+  END
+$_$;
+
+
+--
 -- Name: wakeup_actors(jsonb); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -676,9 +691,9 @@ CREATE UNLOGGED TABLE public.capture_buffer (
     first_occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
     version integer DEFAULT 1 NOT NULL,
     actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text),
-    actor_id uuid DEFAULT (public.wakeful_setting('wakeful.actor_id'::text))::uuid,
+    actor_id uuid DEFAULT public.wakeful_setting_uuid('wakeful.actor_id'::text),
     agent_id uuid,
-    source_task_id uuid DEFAULT (public.wakeful_setting('wakeful.source_task_id'::text))::uuid,
+    source_task_id uuid DEFAULT public.wakeful_setting_uuid('wakeful.source_task_id'::text),
     details jsonb NOT NULL
 )
 WITH (autovacuum_vacuum_threshold='5000', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_cost_delay='0');
@@ -709,6 +724,31 @@ CREATE FUNCTION public.wakeup_fold_facts(facts public.capture_buffer[]) RETURNS 
                      f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END)) n
    WHERE n.age = 1
 $$;
+
+
+--
+-- Name: wakeup_listen_alone(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_listen_alone(issue_id uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  deadline timestamptz := clock_timestamp() + interval '1 second';
+  before text := current_setting('lock_timeout');
+BEGIN
+  LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', '20ms', true);
+      PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(issue_id));
+      PERFORM set_config('lock_timeout', before, true);
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      IF clock_timestamp() > deadline THEN RAISE; END IF;
+      PERFORM pg_sleep(0.03);
+    END;
+  END LOOP;
+END $$;
 
 
 --
@@ -883,7 +923,7 @@ CREATE FUNCTION public.wakeup_starts_listening() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(NEW.issue_id));
+  PERFORM wakeup_listen_alone(NEW.issue_id);
   RETURN NEW;
 END $$;
 
@@ -1443,14 +1483,14 @@ CREATE INDEX agent_task_active_idx ON public.agent_task_queue USING btree (agent
 -- Name: agent_task_claim_idx; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX agent_task_claim_idx ON public.agent_task_queue USING btree (runtime_id, priority DESC, created_at, id) WHERE (status = 'queued'::text);
+CREATE INDEX agent_task_claim_idx ON public.agent_task_queue USING btree (agent_id, priority DESC, created_at, id) WHERE (status = 'queued'::text);
 
 
 --
 -- Name: agent_task_deferred_idx; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX agent_task_deferred_idx ON public.agent_task_queue USING btree (runtime_id, fire_at) WHERE (status = 'deferred'::text);
+CREATE INDEX agent_task_deferred_idx ON public.agent_task_queue USING btree (agent_id, fire_at) WHERE (status = 'deferred'::text);
 
 
 --

@@ -20,7 +20,7 @@ import trio
 from engine import limits
 from engine.errors import WakefulError
 from engine.work import WorkKind, WorkLedger
-from web.exchange import Exchange, Message, Receive, Send
+from web.exchange import Exchange, Receive, Send
 from web.problems import Problem, problem, problem_of
 
 ASGIScope = MutableMapping[str, Any]
@@ -68,7 +68,7 @@ class Gate:
         application: Application,
         ledger: WorkLedger,
         polls: LongPolls,
-        leavable: frozenset[bytes] = frozenset(),
+        leavable: frozenset[str] = frozenset(),
     ) -> None:
         self._application = application
         self._ledger = ledger
@@ -86,16 +86,8 @@ class Gate:
             await self._is_over.wait()
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
-        """Take one ASGI connection."""
-        match scope["type"]:
-            case "http":
-                await self._take(scope, receive, send)
-            case "websocket":
-                await _turn_away(scope, receive, send)
-            case _:
-                await self._application(scope, receive, send)
-
-    async def _take(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        """Take one request; the server offers nothing else (web.server)."""
+        assert scope["type"] == "http", scope["type"]
         method = scope["method"]
         if method in _PURE_METHODS and scope["raw_path"] in HEALTH_PATHS:
             await self._run(scope, Exchange(scope, receive, send, may_leave=True))
@@ -103,7 +95,7 @@ class Gate:
         if refusal := self._refusal(scope):
             await Exchange(scope, receive, send, may_leave=True).refuse(refusal)
             return
-        may_leave = method in _LEAVABLE_METHODS or scope["raw_path"] in self._leavable
+        may_leave = method in _LEAVABLE_METHODS or scope["path"].rstrip("/") in self._leavable
         with self._ledger.begin(WorkKind.HTTP, f"{method} {scope['path'][:80]}"):
             self._admitted += 1
             try:
@@ -163,23 +155,3 @@ def _check_target(scope: ASGIScope) -> None:
         if "\x00" in text:
             raise WakefulError("invalid_encoding", "The address holds a NUL character.")
     scope["path"] = unquote_to_bytes(raw).decode()
-
-
-async def _turn_away(scope: ASGIScope, receive: Receive, send: Send) -> None:
-    """Refuse a WebSocket: there is none in this release (S-055: by an HTTP status)."""
-    await receive()
-    answer = problem(WakefulError("not_found", "There is no WebSocket at this address."))
-    extensions = scope.get("extensions") or {}
-    if "websocket.http.response" not in extensions:
-        await send({"type": "websocket.close"})
-        return
-    start: Message = {
-        "type": "websocket.http.response.start",
-        "status": answer.status,
-        "headers": [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in answer.headers
-        ],
-    }
-    await send(start)
-    await send({"type": "websocket.http.response.body", "body": answer.body})

@@ -62,7 +62,7 @@ def create_app(engine: Engine) -> Gate:
             provide_automatic_options=False,
         )
     _describe(application, engine)
-    leavable = frozenset(f"{PREFIX}{route.path}".encode() for route in ROUTES if route.polls)
+    leavable = frozenset(f"{PREFIX}{route.path}" for route in ROUTES if route.polls)
     return Gate(cast("Application", application), engine.ledger, polls, leavable)
 
 

@@ -6,7 +6,8 @@ Three things are not as in Hypercorn's own `serve`, because each let one client 
   the whole server; here it stays with its connection.
 - A client that does not read its answer kept the handler, and so the work token, for ever; here
   each write has its time.
-- HTTP/2 without TLS is not offered: a stream whose connection is gone kept its handler waiting.
+- HTTP/2 without TLS and WebSockets are not offered: a stream whose connection is gone kept its
+  handler waiting, and bytes after a refused upgrade were one of those errors.
 
 ASGI's lifespan is left out: the engine outlives the application, and nothing may run that the work
 ledger does not see (S-062).
@@ -98,6 +99,7 @@ class _Connection(TCPServer):
                 )
                 await self.idle_task.restart(self._task_group, self._idle_timeout)
                 await self._read_data()
+                await self.idle_task.stop()  # or a connection that has ended waits to be idle
         except OSError:
             pass  # the client was gone before anything was said
         finally:
@@ -121,10 +123,24 @@ class _Connection(TCPServer):
 
 
 class _Http1(H11Protocol):
-    """HTTP/1.1 that passes over an offer of HTTP/2, as a server may (RFC 9110, 7.8)."""
+    """HTTP/1.1 that passes over every offer of another protocol, as a server may (RFC 9110, 7.8).
 
-    async def _check_protocol(self, _event: object) -> None:
-        """Look for no other protocol."""
+    There is no WebSocket: an upgrade is answered like any other request for its address (S-055).
+    """
+
+    async def _check_protocol(self, event: Any) -> None:
+        """Look for no HTTP/2."""
+
+    async def _create_stream(self, request: Any) -> None:
+        """Begin a request without what it says of upgrades."""
+        headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
+        plain = type(request)(
+            method=request.method,
+            target=request.target,
+            headers=headers,
+            http_version=request.http_version,
+        )
+        await super()._create_stream(plain)
 
 
 def _config() -> Config:

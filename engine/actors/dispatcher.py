@@ -87,15 +87,18 @@ class Dispatcher:
         runtime: Runtime,
         after: After,
         look_at: Callable[[Iterable[UUID]], None],
+        sweep_soon: Callable[[], None],
     ) -> None:
         """`after` gets what each commit brought about: the opened issues, and the rest.
 
-        `look_at` is asked to hint an issue again that stayed locked.
+        `look_at` is asked to hint an issue again that stayed locked, and `sweep_soon` for a sweep
+        when it still does after all retries.
         """
         self._database = database
         self._runtime = runtime
         self._after = after
         self._look_at = look_at
+        self._sweep_soon = sweep_soon
         self._working = 0
         self._waiting: deque[_Wanted] = deque()
         self._bars: dict[UUID, _Bar] = {}
@@ -167,6 +170,9 @@ class Dispatcher:
 
     async def _find_rule(self, issue_id: UUID, failed: _Failed) -> set[UUID]:
         """Dispatch each rule of a failing issue by itself, and bar the one that fails."""
+        if not failed.rules:
+            self.statistics.left_to_sweep += 1
+            _log.warning("dispatch.load_failed", issue_id=str(issue_id), code=failed.error.code)
         if len(failed.rules) <= 1:
             for rule_id in failed.rules:
                 await self._fail(issue_id, rule_id, str(failed.error))
@@ -213,14 +219,16 @@ class Dispatcher:
             del self._retries[issue_id]
             self.statistics.left_to_sweep += 1
             _log.info("dispatch.contention", issue_id=str(issue_id))
+            self._sweep_soon()
             return
+        pause = limits.CONTENTION_PAUSES_SECONDS[self._retries[issue_id] - 1]
         with suppress(WakefulError):  # the engine is stopping; the next one finds the rows
             self._runtime.spawn(
-                self._hint_later, issue_id, kind=WorkKind.DISPATCH, name="dispatch retry"
+                self._hint_later, issue_id, pause, kind=WorkKind.DISPATCH, name="dispatch retry"
             )
 
-    async def _hint_later(self, issue_id: UUID) -> None:
-        await trio.sleep(self._jitter.uniform(0.5, 1.0) * limits.CONTENTION_PAUSE_SECONDS)
+    async def _hint_later(self, issue_id: UUID, pause: float) -> None:
+        await trio.sleep(self._jitter.uniform(0.5, 1.0) * pause)
         self._look_at([issue_id])
 
     async def _commit(
@@ -264,9 +272,12 @@ class Dispatcher:
 
     async def _fail(self, issue_id: UUID, rule_id: UUID, text: str) -> None:
         """Bar a rule for twice as long as before and store why (W-076)."""
+        now = trio.current_time()
+        stale = now - limits.BARRED_SECONDS_MAX
+        self._bars = {each: bar for each, bar in self._bars.items() if bar.until > stale}
         before = self._bars.get(rule_id)
         seconds = 1.0 if before is None else min(2 * before.seconds, limits.BARRED_SECONDS_MAX)
-        self._bars[rule_id] = _Bar(issue_id, seconds, trio.current_time() + seconds)
+        self._bars[rule_id] = _Bar(issue_id, seconds, now + seconds)
         self.statistics.failed_rules += 1
         _log.warning("dispatch.rule_failed", rule_id=str(rule_id), barred_seconds=seconds)
         try:

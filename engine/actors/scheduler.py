@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from engine.actors.messages import Sweep, Tick
 from engine.actors.runtime import TrioActor
 from engine.clock import DatabaseClock
 from engine.errors import WakefulError
-from engine.storage.database import Database, Lane, Session
+from engine.storage.database import Database, Lane, Record, Session
 from engine.storage.dispatch import sql
 
 _log = structlog.get_logger(__name__)
@@ -38,20 +38,22 @@ class SchedulerActor(TrioActor):
         """Handle `Tick`."""
         assert isinstance(message, Tick), message
 
-        async def look(session: Session) -> tuple[list[UUID], datetime, datetime | None]:
-            rows = await session.fetch(sql.due_issues, limits.DUE_ISSUES_MAX)
-            ahead = await session.fetchrow(sql.next_due)
-            assert ahead is not None
-            return [row["issue_id"] for row in rows], ahead["now"], ahead["due"]
+        async def look(session: Session) -> Record:
+            row = await session.fetchrow(sql.timers, limits.DUE_ISSUES_MAX)
+            assert row is not None
+            return row
 
+        self._alarm.begin_look()
         try:
-            issue_ids, now, due = await self._database.read(Lane.BACKGROUND, look)
+            found = await self._database.read(Lane.BACKGROUND, look)
         except WakefulError as error:
             _log.warning("scheduler.failed", code=error.code)
-            return  # the sweep or the reconnected listener ticks again
-        self._clock.learn(now)
+            self._alarm.tick_soon()
+            return
+        due, issue_ids = found["due"], list(found["issue_ids"])
+        self._clock.learn(found["now"])
         if len(issue_ids) >= limits.DUE_ISSUES_MAX:  # more have come than one look takes
-            due = now + timedelta(seconds=limits.DUE_PAUSE_SECONDS)
+            due = found["now"] + timedelta(seconds=limits.DUE_PAUSE_SECONDS)
         self._alarm.rearm(due)
         if issue_ids:
             self._alarm.stir()
@@ -66,6 +68,7 @@ class JanitorActor(TrioActor):
         self._database = database
         self._alarm = alarm
         self._look_at = look_at
+        self._seen: set[UUID] = set()
 
     async def on_receive(self, message: Any) -> None:
         """Handle `Sweep`."""
@@ -82,6 +85,12 @@ class JanitorActor(TrioActor):
             return
         if committed.result:
             self._alarm.stir()  # pending inputs keep the sweep going (W-074)
-        if sum(committed.result.values()) >= limits.SWEEP_RULES_MAX:
-            self._alarm.sweep_soon()  # there is more, of a long outage for instance
+        # More than one sweep takes, of a long outage for instance: sweep on until what comes has
+        # been seen before; that waits for somebody else, and for the next sweep.
+        is_full = sum(committed.result.values()) >= limits.SWEEP_RULES_MAX
+        if is_full and not self._seen.issuperset(committed.result):
+            self._seen.update(committed.result)
+            self._alarm.sweep_soon()
+        else:
+            self._seen.clear()
         self._look_at(list(committed.result))

@@ -28,7 +28,7 @@ async def bootstrap(work: Work, _: Bootstrap) -> BootstrapView | None:
     await session.execute(_sql.lock_first_start)
     if await session.fetchval(_sql.any):
         return None
-    user_id, _name, _is_free = await find_or_add_person(
+    user_id, _name, _is_new = await find_or_add_person(
         session, OWNER_EMAIL, "Owner", instance_admin=True
     )
     workspace_id = await insert_workspace(session, MAIN, owner_id=user_id)

@@ -18,9 +18,18 @@ from engine.domain.decision import Decision, Outcome, decide
 from engine.domain.records import Snapshot
 from engine.errors import WakefulError
 from engine.storage import dispatch as storage
-from engine.storage.database import Query, Record, Session
+from engine.storage.database import Record, Session
 
 _QUIET: Final = (Outcome.IDLE, Outcome.HELD)
+_UNREADABLE: Final = (
+    WakefulError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 @attrs.define(kw_only=True)
@@ -46,14 +55,26 @@ async def dispatch_group(
     session: Session, done: Dispatched, issue_ids: Sequence[UUID], barred: Sequence[UUID]
 ) -> None:
     """Dispatch the free rules of these issues, at most `GROUP_RULES_MAX`, into `done`."""
-    await _dispatch(session, done, storage.sql.load_group, list(issue_ids), list(barred))
+    rows = await session.fetch(
+        storage.sql.load_group, list(issue_ids), list(barred), limits.GROUP_RULES_MAX
+    )
+    if len(rows) >= limits.GROUP_RULES_MAX and len(issue_ids) > 1:
+        # Not all fitted, in the order of the issues: whoever has no row is to come again, and so
+        # is the last one, whose rules may have been cut in two.
+        seen = {row["issue_id"] or row["missed_issue_id"] for row in rows}
+        last = max(seen, key=issue_ids.index)
+        done.again.update(each for each in issue_ids if each not in seen or each == last)
+    await _dispatch(session, done, rows)
 
 
 async def dispatch_alone(
     session: Session, done: Dispatched, issue_id: UUID, barred: Sequence[UUID]
 ) -> None:
     """Dispatch the rules of one issue, waiting for its locks."""
-    await _dispatch(session, done, storage.sql.load_alone, issue_id, list(barred))
+    rows = await session.fetch(
+        storage.sql.load_alone, issue_id, list(barred), limits.GROUP_RULES_MAX
+    )
+    await _dispatch(session, done, rows)
 
 
 async def record_error(session: Session, rule_id: UUID, text: str) -> None:
@@ -61,20 +82,13 @@ async def record_error(session: Session, rule_id: UUID, text: str) -> None:
     await session.execute(storage.sql.record_error, rule_id, text[: limits.LAST_ERROR_CHARS_MAX])
 
 
-async def _dispatch(
-    session: Session, done: Dispatched, load: Query, issues: object, barred: list[UUID]
-) -> None:
-    rows = await session.fetch(load, issues, barred, limits.GROUP_RULES_MAX)
+async def _dispatch(session: Session, done: Dispatched, rows: Sequence[Record]) -> None:
     effects: list[dict[str, Any]] = []
     for row in rows:
         if row["missed_issue_id"] is not None:
             done.missed.add(row["missed_issue_id"])
-            continue
-        effects.extend(_decided(done, row))
-        if len(row["receipts"]) >= limits.RECEIPTS_PER_DISPATCH_MAX:
-            done.again.add(row["issue_id"])  # there may be more than one dispatch takes (W-066)
-    if len(rows) >= limits.GROUP_RULES_MAX:
-        done.again.update(row["issue_id"] for row in rows if row["issue_id"] is not None)
+        else:
+            effects.extend(_decided(done, row))
     if not effects:
         return
     settled = await session.fetch(storage.sql.apply, effects)
@@ -98,13 +112,17 @@ def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
     try:
         snapshot = storage.snapshot_of(row)
         decision = decide(snapshot, row["now"])
-    except (WakefulError, KeyError, TypeError, ValueError, AttributeError) as error:
-        # Its stored configuration or inputs cannot be read; the others of the group go on.
+        effects = storage.effects_of(snapshot, decision)
+    except _UNREADABLE as error:
+        # Its stored configuration or inputs make no sense; the others of the group go on.
         done.failures[row["id"]] = str(error) or type(error).__name__
         return []
     if decision.outcome in _QUIET and not _changes(snapshot, decision):
         return []
-    return [storage.effects_of(snapshot, decision)]
+    is_full = len(snapshot.receipts) >= limits.RECEIPTS_PER_DISPATCH_MAX
+    if is_full and (decision.consume or decision.discard):
+        done.again.add(snapshot.rule.issue_id)  # there may be more than one takes (W-066)
+    return [effects]
 
 
 def _changes(snapshot: Snapshot, decision: Decision) -> bool:

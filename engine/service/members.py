@@ -1,7 +1,8 @@
 """Use cases of members.
 
 Whoever adds a new person gets that person's first token once, to hand over. A person who is known
-already keeps the credentials they have: nobody gains another workspace by inviting its people.
+already keeps the credentials they have, and nobody else is given one: not by inviting the people of
+another workspace, nor by removing somebody and adding them again.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ async def add_member(work: Work, command: AddMember) -> NewMemberView:
     role = Role(fields.choice("role", command.role, [each.value for each in Role]))
     if role is Role.OWNER:
         _require_owner(place)
-    user_id, name, is_free = await find_or_add_person(work.session, email, name)
+    user_id, name, is_new = await find_or_add_person(work.session, email, name)
     try:
         member = await work.session.fetchrow(_sql.insert, place.workspace_id, user_id, role)
     except ConstraintViolation:
         raise WakefulError("conflict", "the person is a member already", field="email") from None
     assert member is not None, "an insert returns its row"
     token = None
-    if is_free:
+    if is_new:
         token = (await tokens.insert_member_token(work.session, user_id, name)).text
     return NewMemberView(
         id=member["id"],
@@ -83,16 +84,13 @@ async def add_member(work: Work, command: AddMember) -> NewMemberView:
 async def find_or_add_person(
     session: Session, email: str, name: str, *, instance_admin: bool = False
 ) -> tuple[UUID, str, bool]:
-    """Return id and name of the user with this address, and whether a token may be handed out.
-
-    That is so for a new user, and for one who can open nothing at present.
-    """
+    """Return id and name of the user with this address, and whether this call made the user."""
     added: UUID | None = await session.fetchval(_sql.insert_person, email, name, instance_admin)
     if added is not None:
         return added, name, True
     row = await session.fetchrow(_sql.find_person, email)
     assert row is not None, "users are never removed"
-    return row["id"], row["name"], row["is_free"]
+    return row["id"], row["name"], False
 
 
 @serves(RemoveMember)

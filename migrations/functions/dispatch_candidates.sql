@@ -12,7 +12,7 @@ AS $function$
         FROM unnest(issue_ids) WITH ORDINALITY AS wanted (id, place)
         JOIN issue_wakeup r ON r.issue_id = wanted.id
        WHERE r.id <> ALL (barred)
-         AND ((r.enabled AND r.next_fire_at <= wakeful_now())
+         AND ((r.enabled AND r.next_fire_at <= (SELECT wakeful_now()))
               OR EXISTS (SELECT FROM issue_wakeup_receipt x
                           WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
                             AND x.task_id IS NULL))

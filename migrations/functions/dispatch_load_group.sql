@@ -39,7 +39,7 @@ BEGIN
      ORDER BY r.id);
   RETURN QUERY SELECT * FROM dispatch_read(held);
   RETURN QUERY
-  SELECT DISTINCT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
+  SELECT r.issue_id, NULL::issue_wakeup, NULL::boolean, NULL::boolean, NULL::text,
          NULL::boolean, NULL::uuid, NULL::boolean, NULL::jsonb, NULL::jsonb, NULL::timestamptz
     FROM issue_wakeup r WHERE r.id = ANY (wanted) AND r.id <> ALL (held);
 END $function$

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION public.wakeup_starts_listening()
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-  PERFORM pg_advisory_xact_lock(1, wakeful_listening_key(NEW.issue_id));
+  PERFORM wakeup_listen_alone(NEW.issue_id);
   RETURN NEW;
 END $function$
 ;

@@ -193,3 +193,32 @@ def _plans(town: Town, sql: str) -> str:
         f"{sql}; RESET client_min_messages; SET auto_explain.log_min_duration = -1"
     )
     return "\n".join(lines) + "\n"
+
+
+async def test_a_rule_in_the_making_delays_commenters_for_moments(
+    town: Town, database_url: str
+) -> None:
+    """W-051: beside an idle commenter, whoever makes a rule gives up; other comments pass."""
+    with (
+        PsqlSession(database_url) as idler,
+        PsqlSession(database_url) as maker,
+        PsqlSession(database_url) as other,
+    ):
+        idler.ask(f"BEGIN; {commenting()}")
+        maker.start(listening([TYPE]))
+        await idler.wait_blocking()
+        # Each comment queues behind the maker for one turn at most, never for its whole second.
+        other.ask(f"SET lock_timeout = '200ms'; {'; '.join([commenting()] * 10)}")
+        assert maker.finish() == ["ERROR:  55P03"]
+        idler.ask("COMMIT")
+        maker.ask(listening([TYPE]))
+
+
+def test_a_setting_that_is_no_id_fails_nothing(town: Town) -> None:
+    """W-051: a foreign writer's malformed settings count as not set; the change goes through."""
+    rule = town.listen("issue.status_changed")
+    town.ask(
+        "BEGIN; SET LOCAL wakeful.actor_id = 'me'; SET LOCAL wakeful.source_task_id = 'mine';"
+        f" UPDATE issue SET status = 'blocked' WHERE id = '{ISSUE_I}'; COMMIT"
+    )
+    assert town.receipt(rule).payload["actor_id"] is None

@@ -53,19 +53,12 @@ PRINCIPALS: Final[Mapping[str, Principal]] = {
 Asked = Command | Query
 
 
-@attrs.frozen
-class StandInSettings:
-    """The one setting that the web reads."""
-
-    stop_grace_seconds: float = 5
-
-
 class StandInEngine:
     """Remembers every command and query in `asked`; `answer` decides what they return."""
 
     def __init__(self, answers: Mapping[type[Any], Any]) -> None:
         self.ledger = WorkLedger()
-        self.settings = StandInSettings()
+        self.stop_grace_seconds = 5.0
         self.asked: list[Asked] = []
         self.callers: list[Principal] = []
         self.is_ready = True

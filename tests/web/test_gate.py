@@ -15,77 +15,16 @@ from engine import limits
 from engine.app import Engine
 from engine.work import WorkKind, WorkLedger
 from tests.web.conftest import Server, serving
-from tests.web.stand_in import DAEMON, MEMBER, Asked, StandInEngine, StandInSettings
+from tests.web.stand_in import DAEMON, StandInEngine
+from tests.web.traffic import Blocked, answer, idle, request
 from web.admission import Gate, LongPolls
 
-CREDENTIALS = f"Authorization: Bearer {MEMBER}\r\n".encode()
 CLAIM = b'{"daemon_id": "d", "runtime_ids": [], "wait_seconds": 30}'
-
-
-def request(
-    line: str,
-    body: bytes = b"",
-    *,
-    token: str = MEMBER,
-    headers: str = "",
-    length: int | None = None,
-) -> bytes:
-    """Return the bytes of a request whose connection closes after it."""
-    size = len(body) if length is None else length
-    head = (
-        f"{line} HTTP/1.1\r\nHost: wakeful\r\nConnection: close\r\n"
-        f"Authorization: Bearer {token}\r\nContent-Length: {size}\r\n{headers}\r\n"
-    )
-    return head.encode("latin-1") + body
-
-
-def answer(raw: bytes) -> tuple[int, Any]:
-    """Return status and JSON body of a raw response."""
-    head, _, body = raw.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body) if body else None
-
-
-class Blocked:
-    """An answer that the test holds back: `reached` is set once a handler waits for it."""
-
-    def __init__(self, stand_in: StandInEngine) -> None:
-        self.reached = trio.Event()
-        self.waiting = 0
-        self.release = trio.Event()
-        self.finished = 0
-        self.cancelled = trio.Event()
-        self._sample = stand_in.sample
-        stand_in.answer = self.answer
-
-    async def answer(self, asked: Asked) -> Any:
-        """Wait until the test lets go, and tell how that ended."""
-        self.waiting += 1
-        self.reached.set()
-        try:
-            await self.release.wait()
-        except trio.Cancelled:
-            self.cancelled.set()
-            raise
-        self.finished += 1
-        return await self._sample(asked)
 
 
 @pytest.fixture
 def blocked(stand_in: StandInEngine) -> Blocked:
     return Blocked(stand_in)
-
-
-async def idle(ledger: WorkLedger) -> None:
-    """Wait until nothing is active; tests end in a timeout if that never comes."""
-    event = trio.Event()
-    ledger.call_when_idle(event.set)
-    try:
-        with trio.fail_after(10):
-            while ledger.active:
-                await event.wait()
-                event = trio.Event()
-    finally:
-        ledger.forget(event.set)
 
 
 async def test_a_request_is_work_until_its_handler_ended(
@@ -146,8 +85,9 @@ async def test_a_change_outlives_its_client(
     [
         request("GET /api/me"),
         request("POST /api/daemon/tasks/claim", CLAIM, token=DAEMON),
+        request("POST /api/daemon/tasks/cl%61im/", CLAIM, token=DAEMON),
     ],
-    ids=["a read", "a claim"],
+    ids=["a read", "a claim", "a claim spelled otherwise"],
 )
 async def test_a_wait_ends_with_its_client(
     server: Server, stand_in: StandInEngine, blocked: Blocked, sent: bytes
@@ -258,71 +198,6 @@ async def test_each_route_has_its_size(
     assert len(stand_in.asked) == asked
 
 
-@pytest.mark.parametrize(
-    ("target", "status", "code"),
-    [
-        ("/api/issues/%ff", 400, "invalid_encoding"),
-        ("/api/issues/%00", 400, "invalid_encoding"),
-        ("/api/issues/%ED%A0%80", 400, "invalid_encoding"),
-        ("/api/issues?search=%00", 400, "invalid_encoding"),
-        ("/api/issues?search=%ff", 400, "invalid_encoding"),
-        ("/api/issues?%C3%28=1", 400, "invalid_encoding"),
-        ("/api/issues?search=" + "a" * 9000, 400, "invalid_input"),
-        ("/api/issues/" + "a" * 9000, 400, "invalid_input"),
-        ("/api/issues/%2e%2e%2f%2e%2e", 404, "not_found"),
-        ("*", 400, "invalid_input"),
-        ("wakeful:80", 400, "invalid_input"),
-        ("http://[", 404, "not_found"),
-        ("http://elsewhere/api/nothing", 404, "not_found"),
-    ],
-)
-async def test_hostile_addresses_are_refused(
-    server: Server, target: str, status: int, code: str
-) -> None:
-    """An address that is not UTF-8, holds NUL or is no path is a problem, never a crash."""
-    found, problem = answer(await server.exchange(request(f"GET {target}")))
-    assert (found, problem["code"]) == (status, code)
-
-
-async def test_an_absolute_address_is_served(server: Server) -> None:
-    """A request line with a whole URL, as proxies send it, is answered like its path."""
-    status, _ = answer(await server.exchange(request("GET http://elsewhere:1/api/me")))
-    assert status == 200
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Host: \xff\xfe",
-        "Host: [::",
-        "Host: a b",
-        "Host: " + "a" * 5000,
-        "Content-Type: \xff/\xff; charset=\xff",
-        "Content-Type: application/json; charset=utf-16",
-        "Cookie: \xff=\xff; ;;=",
-        "X-Workspace-ID: \xff",
-        "Accept: \xff",
-        "Transfer-Encoding: chunked",
-    ],
-)
-async def test_hostile_headers_crash_nothing(server: Server, header: str) -> None:
-    """No header of a request leads to a 5xx."""
-    raw = request("POST /api/issues", b'{"title": "a"}', headers=f"{header}\r\n")
-    with trio.fail_after(10):
-        status = int((await server.exchange(raw, stop_sending=True)).split()[1])
-    assert 200 <= status < 500
-
-
-async def test_a_websocket_is_turned_away(server: Server) -> None:
-    """S-055: an upgrade is answered with an HTTP status, because nothing serves WebSockets."""
-    head = (
-        "GET /api/events HTTP/1.1\r\nHost: wakeful\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    )
-    status, problem = answer(await server.exchange(head.encode()))
-    assert (status, problem["code"]) == (404, "not_found")
-
-
 async def test_a_stopping_server_admits_nothing(
     server: Server, stand_in: StandInEngine, blocked: Blocked
 ) -> None:
@@ -352,7 +227,7 @@ async def test_a_request_that_never_ends_does_not_hold_the_server(
     stand_in: StandInEngine, blocked: Blocked
 ) -> None:
     """S-077: after the stop grace the port closes over what is still running."""
-    stand_in.settings = StandInSettings(stop_grace_seconds=0.05)
+    stand_in.stop_grace_seconds = 0.05
     with trio.fail_after(5):
         async with serving(cast("Engine", stand_in)) as server:
             stream = await trio.open_tcp_stream("127.0.0.1", server.port)

@@ -19,6 +19,7 @@ from tests.web.samples import SAMPLES, Sample
 from tests.web.test_routes import send
 from web import openapi
 from web.api import ROUTES
+from web.routing import Route
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(openapi.document(ROUTES, "1.2.3")))
 
@@ -168,6 +169,14 @@ def test_sound_bodies_are_as_described(each: Sample) -> None:
     schema = operation(each)["requestBody"]["content"]["application/json"]["schema"]
     assert list(misfits(json.loads(json.dumps(dict(each.full))), schema)) == []
     assert resolve(schema["$ref"])["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("route", [each for each in ROUTES if each.method == "PATCH"])
+def test_a_change_is_described_without_defaults(route: Route) -> None:
+    """What a PATCH does not send keeps its value, so no field of it has a default or is needed."""
+    schema = DOCUMENT["components"]["schemas"][route.takes.__name__]
+    assert "required" not in schema
+    assert not any("default" in field for field in schema["properties"].values())
 
 
 async def test_problems_are_as_described(client: httpx.AsyncClient) -> None:

@@ -215,6 +215,23 @@ async def test_the_workspace_is_named_where_there_is_a_choice(
 
 
 @pytest.mark.parametrize(
+    "each", [each for each in SAMPLES if each.asked is not None and each.method == "POST"], ids=str
+)
+@pytest.mark.parametrize("key", ["a-key", ""])
+async def test_an_idempotency_key_is_not_ignored(
+    each: Sample, key: str, server: Server, stand_in: StandInEngine
+) -> None:
+    """A POST that relies on its key is refused before it does anything: keys are not kept yet."""
+    token = DAEMON if each.is_daemon else MEMBER
+    async with server.client(token, **{"Idempotency-Key": key}) as client:
+        response = await client.post(each.path, json=each.full)
+    assert response.status_code == 400
+    assert response.json()["code"] == "invalid_input"
+    assert response.json()["details"] == {"field": "Idempotency-Key"}
+    assert stand_in.asked == []
+
+
+@pytest.mark.parametrize(
     ("query", "field", "code"),
     [
         ("limit=0", "limit", "invalid_input"),

@@ -76,6 +76,11 @@ Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(listed)]
 Objects: TypeAlias = Annotated[tuple[dict[str, Any], ...], BeforeValidator(listed)]
 
 
+def unsent() -> Any:
+    """Return the default of a field that a change need not have; no description mentions it."""
+    return Field(default_factory=lambda: None)
+
+
 class Input(BaseModel):
     """What a request may send: the fields of its query or of its body."""
 

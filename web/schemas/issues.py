@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from web.schemas.inputs import Day, Id, Input, Paging, Whole
+from web.schemas.inputs import Day, Id, Input, Paging, Whole, unsent
 
 
 class NewIssue(Input):
@@ -26,10 +26,21 @@ class NewIssue(Input):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class IssueChange(NewIssue):
+class IssueChange(Input):
     """What changes about an issue; what is not sent stays as it is."""
 
-    title: str = ""
+    title: str = unsent()
+    description: str = unsent()
+    status: str = unsent()
+    priority: str = unsent()
+    assignee_type: str | None = unsent()
+    assignee_id: Id | None = unsent()
+    parent_id: Id | None = unsent()
+    stage: Whole | None = unsent()
+    project_id: Id | None = unsent()
+    start_date: Day | None = unsent()
+    due_date: Day | None = unsent()
+    metadata: dict[str, Any] = unsent()
 
 
 class IssueFilter(Paging):

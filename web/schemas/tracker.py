@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
-
-from web.schemas.inputs import Id, Ids, Input, Whole
+from web.schemas.inputs import Id, Ids, Input, Whole, unsent
 
 
 class NewWorkspace(Input):
@@ -20,8 +18,8 @@ class NewWorkspace(Input):
 class WorkspaceChange(Input):
     """What changes about a workspace; a setting that is null is removed."""
 
-    name: str = ""
-    settings: dict[str, Any] = Field(default_factory=dict)
+    name: str = unsent()
+    settings: dict[str, Any] = unsent()
 
 
 class NewMember(Input):
@@ -54,9 +52,9 @@ class NewAgent(Input):
 class AgentChange(Input):
     """What changes about an agent; `invokers` replaces the whole list."""
 
-    name: str = ""
-    instructions: str = ""
-    visibility: str = ""
-    invokers: Ids = ()
-    runtime_id: Id | None = None
-    max_concurrent_tasks: Whole = 0
+    name: str = unsent()
+    instructions: str = unsent()
+    visibility: str = unsent()
+    invokers: Ids = unsent()
+    runtime_id: Id | None = unsent()
+    max_concurrent_tasks: Whole = unsent()

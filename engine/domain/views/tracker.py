@@ -105,7 +105,7 @@ class MemberView:
 
 @attrs.frozen(kw_only=True)
 class NewMemberView(MemberView):
-    """A membership just made; `token` is shown this once, null for a person with credentials."""
+    """A membership just made; `token` is shown this once, null for a person known already."""
 
     token: str | None
 

@@ -120,7 +120,8 @@ WITH candidate AS MATERIALIZED (
   SELECT k.id, k.issue_id, k.updated_at
     FROM issue_wakeup k
    WHERE k.id IN (
-     SELECT r.id FROM issue_wakeup r WHERE r.enabled AND r.next_fire_at <= wakeful_now()
+     SELECT r.id FROM issue_wakeup r
+      WHERE r.enabled AND r.next_fire_at <= (SELECT wakeful_now())
      UNION ALL
      SELECT x.wakeup_id FROM issue_wakeup_receipt x
       WHERE x.processed_at IS NULL AND x.task_id IS NULL)
@@ -133,16 +134,17 @@ WITH candidate AS MATERIALIZED (
 SELECT c.issue_id, count(*) AS rules
   FROM candidate c GROUP BY c.issue_id ORDER BY min(c.updated_at);
 
--- name: due_issues
--- Issues whose timers have come, earliest first. Index: issue_wakeup_due_idx.
-SELECT d.issue_id
-  FROM (SELECT r.issue_id, min(r.next_fire_at) AS due FROM issue_wakeup r
-         WHERE r.enabled AND r.next_fire_at <= wakeful_now() GROUP BY r.issue_id) d
- ORDER BY d.due
- LIMIT $1;
-
--- name: next_due
--- The database's time, and the earliest due time that is still to come (index as above).
-SELECT t.now, (SELECT min(r.next_fire_at) FROM issue_wakeup r
-                WHERE r.enabled AND r.next_fire_at > t.now) AS due
-  FROM (SELECT wakeful_now() AS now) t;
+-- name: timers
+-- One reading of the database's clock with what follows from it: the issues whose timers have come,
+-- earliest first, and the earliest time that is still to come. Index: issue_wakeup_due_idx.
+WITH t AS MATERIALIZED (SELECT wakeful_now() AS now)
+SELECT (SELECT t.now FROM t) AS now,
+       ARRAY(
+         SELECT d.issue_id
+           FROM (SELECT r.issue_id, min(r.next_fire_at) AS due FROM issue_wakeup r
+                  WHERE r.enabled AND r.next_fire_at <= (SELECT t.now FROM t)
+                  GROUP BY r.issue_id) d
+          ORDER BY d.due
+          LIMIT $1) AS issue_ids,
+       (SELECT min(r.next_fire_at) FROM issue_wakeup r
+         WHERE r.enabled AND r.next_fire_at > (SELECT t.now FROM t)) AS due;

@@ -9,14 +9,8 @@ SELECT count(*) OVER () AS total, m.id, m.user_id, u.email, u.name, m.role, m.cr
  LIMIT $2 OFFSET $3;
 
 -- name: find_person
--- A user by e-mail address, KEY SHARE, and whether nobody else relies on what they can open: then
--- a workspace may hand out their token.
-SELECT u.id, u.name,
-       NOT u.instance_admin
-         AND NOT EXISTS (SELECT FROM member m WHERE m.user_id = u.id) AS is_free
-  FROM app_user u
- WHERE u.email = $1
-   FOR KEY SHARE OF u;
+-- A user by e-mail address. Locks: the user KEY SHARE, as the membership's key will, too.
+SELECT u.id, u.name FROM app_user u WHERE u.email = $1 FOR KEY SHARE;
 
 -- name: insert_person
 -- No row when the address is taken by now. Index: the unique one on email decides.

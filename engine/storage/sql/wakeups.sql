@@ -100,7 +100,7 @@ SELECT EXISTS (
 -- name: lock_listening
 -- Takes the listening lock alone: every writer of the issue that saw no rule commits before
 -- (W-016, migrations/0005).
-SELECT pg_advisory_xact_lock(1, wakeful_listening_key($1));
+SELECT wakeup_listen_alone($1);
 
 -- name: share_listening
 -- Takes part in the listening lock: a cancelled run is captured, and its trigger would take it
@@ -164,7 +164,7 @@ UPDATE issue_wakeup r
 
 -- name: discard_receipts
 -- All pending inputs of a rule, reserved ones included (W-061). Under the issue's lock.
--- Index: issue_wakeup_receipt_pending_idx.
+-- Index: issue_wakeup_receipt_key_idx, its first column.
 UPDATE issue_wakeup_receipt x
    SET processed_at = wakeful_now(), task_id = NULL
  WHERE x.wakeup_id = $1 AND x.processed_at IS NULL;
