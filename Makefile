@@ -2,10 +2,12 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made with (default: see tools/prerequisites)
 #   DATA=/srv/wakeful   where `make run` keeps its data
+#   PORT=9000           where `make run` serves, if 8765 is taken
 #   ARGS='-k joins -x'  more arguments for pytest or the benchmarks
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the pinned ones
 
 DATA ?= data
+PORT ?=
 ARGS ?=
 UPGRADE ?=
 
@@ -34,7 +36,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@touch $@
 
 run: setup ## Serve with the data in ./data; Ctrl-C drains and stops
-	$(BIN)/wakeful serve --data-dir $(DATA)
+	$(BIN)/wakeful serve --data-dir $(DATA) $(if $(PORT),--port $(PORT))
 
 test: setup ## Run every test
 	$(BIN)/pytest $(ARGS)
@@ -50,7 +52,7 @@ format: setup ## Format, and fix what the linter can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: setup ## Run the benchmarks behind the README's figures
+bench: setup ## Run the benchmarks (docs/benchmarks.md)
 	$(BIN)/python bench/run.py $(ARGS)
 
 schema: setup ## Write migrations/schema.sql and migrations/functions/ anew from the migrations
@@ -59,9 +61,13 @@ schema: setup ## Write migrations/schema.sql and migrations/functions/ anew from
 wheel: setup ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
-lock: setup ## Write requirements.txt anew from pyproject.toml, with hashes and without addresses
-	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --strip-extras --no-header \
-		--no-emit-options $(if $(UPGRADE),--upgrade) --output-file requirements.txt pyproject.toml
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-options
+
+# The second file starts as a copy of the first, so that both hold the same versions.
+lock: setup ## Write both lock files anew from pyproject.toml, with hashes and without addresses
+	$(LOCK) --extra dev $(if $(UPGRADE),--upgrade) --output-file requirements.txt pyproject.toml
+	cp requirements.txt requirements-runtime.txt
+	$(LOCK) --output-file requirements-runtime.txt pyproject.toml
 
 clean: ## Remove everything that can be made again; data stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -28,7 +28,7 @@ T = TypeVar("T")
 CREDENTIALS: Final = "credentials.json"
 RUN_TOKEN: Final = "wkr_"  # noqa: S105 - the prefix tells the kind (api.md, credentials)
 _OPTIONS: Final = ("url", "token", "workspace", "data_dir")
-_CONFIG_KEYS: Final = frozenset(("url", "token", "daemon_token", "workspace", "data_dir"))
+_CONFIG_KEYS: Final = ("url", "token", "daemon_token", "workspace", "data_dir")
 
 
 class Failure(click.ClickException):
@@ -159,7 +159,10 @@ def _read_config(environment: Mapping[str, str]) -> Mapping[str, str]:
         return {}
     except (OSError, ValueError) as error:
         raise Failure(f"{path} cannot be read: {error}") from None
-    return _texts(path, {name: value for name, value in values.items() if name in _CONFIG_KEYS})
+    if unknown := sorted(values.keys() - set(_CONFIG_KEYS)):
+        known = ", ".join(_CONFIG_KEYS)
+        raise Failure(f"{path}: unknown key {unknown[0]}; known are {known}")
+    return _texts(path, values)
 
 
 def _read_credentials(path: Path) -> Mapping[str, str]:

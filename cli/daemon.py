@@ -32,7 +32,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 @click.command()
 @click.option("--agent", required=True, help="The name of the agent; it is made if there is none.")
 @click.option("--exec", "command", required=True, help="The shell command that gets each prompt.")
-@click.option("--once", is_flag=True, help="End after one run.")
+@click.option("--once", is_flag=True, help="End after one run, with 1 if it failed.")
 @click.option("--daemon-id", help="The name of this daemon.  [default: from host and agent]")
 @click.option(
     "--max-concurrent",
@@ -144,7 +144,7 @@ async def _serve(
 ) -> None:
     """Carry out runs until a signal comes; says `ready` once a signal would be obeyed.
 
-    Raises the `ApiError` that ends the daemon.
+    Raises the `ApiError` that ends the daemon, and `Failure` when the only run has failed.
     """
     async with AsyncConnection(server) as connection:
         serving = Daemon(
@@ -162,6 +162,9 @@ async def _serve(
                 nursery.cancel_scope.cancel()
     if refusal is not None:
         raise refusal
+    if once and serving.failed_run is not None:
+        failed = serving.failed_run
+        raise Failure(f"the run failed: `wakeful run show {failed}` says why")
 
 
 async def _stop_on(signals: AsyncIterator[int], serving: Daemon) -> None:

@@ -8,11 +8,14 @@ from typing import Any, Final
 import click
 
 _PARTS: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s)?", re.ASCII)
+_NUMBER: Final = re.compile(r"\d+", re.ASCII)
 _UNIT_SECONDS: Final = (3600, 60, 1)
 
 
 def seconds(text: str) -> int:
     """Return the whole seconds of a duration. Raises ValueError for anything else, zero too."""
+    if _NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r} has no unit: write '{text}s', '{text}m' or '{text}h', or 1h30m")
     match = _PARTS.fullmatch(text)
     parts = match.groups(default="0") if match else ()
     total = sum(int(part) * unit for part, unit in zip(parts, _UNIT_SECONDS, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TextIO
 
 import click
@@ -77,15 +78,21 @@ def show(found: Found, issue: str, output: Format) -> None:
     """Show an issue with its newest comments, oldest first."""
     with calling(found) as api:
         item, comments = api.issue(issue), api.latest_comments(issue)
-    if output is Format.JSON:
+        is_table = output is Format.TABLE
+        names = _author_names(api, comments["items"]) if is_table else {}
+        failed = api.runs(issue, status="failed", limit=1)["total"] if is_table else 0
+    if not is_table:
         counted = {"comments": comments["items"], "comments_total": comments["total"]}
         print_json(item | counted)
         return
     click.echo(f"{item['identifier']}  {item['title']}  ({item['status']})")
+    if failed:
+        click.echo(f"failed runs: {failed} (wakeful run list {item['identifier']} --output table)")
     if item["description"]:
         click.echo(f"\n{item['description']}")
     for comment in comments["items"]:
-        click.echo(f"\n{comment['author_type']}, {comment['created_at']}:\n{comment['body']}")
+        author = _author(comment, names)
+        click.echo(f"\n{author}, {comment['created_at']}:\n{comment['body']}")
 
 
 @issue.command("update")
@@ -120,6 +127,24 @@ def comment(
     text = body if body is not None else (body_file or sys.stdin).read()
     with calling(found) as api:
         print_json(api.comment(issue, text, parent_id=parent_id))
+
+
+def _author_names(api: Wakeful, comments: Iterable[Json]) -> dict[str, str]:
+    """Return the names of those who wrote comments, by id; lists only the sorts that are there."""
+    sorts = {comment["author_type"] for comment in comments}
+    names: dict[str, str] = {}
+    if "member" in sorts:
+        names |= {member["user_id"]: member["name"] for member in api.members()}
+    if "agent" in sorts:
+        names |= {agent["id"]: agent["name"] for agent in api.agents()}
+    return names
+
+
+def _author(comment: Json, names: Mapping[str, str]) -> str:
+    """Return who wrote a comment: a name, unless its bearer has left or is hidden, and the sort."""
+    sort: str = comment["author_type"]
+    name = names.get(comment["author_id"])
+    return sort if name is None else f"{name} ({sort})"
 
 
 def _given(fields: dict[str, str | None]) -> Json:

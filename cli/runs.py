@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import click
 
-from cli.connection import Found, calling, server_options
+from cli.connection import Failure, Found, calling, server_options
 from cli.output import Format, field, output_option, print_json, print_page
 from client import limits
+from client.errors import ApiError
 
+_ERROR_CHARS: Final = 60  # of an error in a table; `run show` has all of it
 _RUNS: Final = {
     "RUN": field("id"),
     "STATUS": field("status"),
     "CREATED": field("created_at"),
     "WAKEUP": field("wakeup_id"),
     "SUMMARY": field("trigger_summary"),
+    "ERROR": lambda run: textwrap.shorten(run["error"] or "", _ERROR_CHARS, placeholder=" ..."),
 }
 
 
@@ -45,7 +51,7 @@ def list_runs(
 @server_options
 def show(found: Found, run: str) -> None:
     """Show a run."""
-    with calling(found) as api:
+    with calling(found) as api, _known():
         print_json(api.run(run))
 
 
@@ -54,5 +60,16 @@ def show(found: Found, run: str) -> None:
 @server_options
 def cancel(found: Found, run: str) -> None:
     """Stop a run that has not ended."""
-    with calling(found) as api:
+    with calling(found) as api, _known():
         print_json(api.cancel_run(run))
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    """Say of a run that is not there, or of a text that names none: run not found."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code == "not_found":
+            raise Failure("run not found") from error
+        raise

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +23,14 @@ from engine.app import Engine
 from engine.errors import WakefulError
 from engine.settings import SettingError, Settings, load
 from web.app import serve as serve_http
+from web.listening import address, listening
 
 _log = structlog.get_logger(__name__)
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _UNIX: Final = "unix:"
 _ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - seen, not chosen
+_PLACE: Final = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?", re.ASCII)
+_DATABASE_PORT: Final = 5432
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -47,12 +54,27 @@ def serve(config: Path | None, **arguments: Any) -> None:
     arguments["data_dir"] = arguments["data_dir"] or outer.get("data_dir")
     try:
         settings = load(arguments, file=config)
-        trio.run(_serve, settings)
-    except (WakefulError, SettingError, OSError, ExceptionGroup) as error:
-        raise Failure(_reason(error)) from error
+    except SettingError as error:
+        raise Failure(str(error)) from error
+    try:
+        with _listening(settings) as listener:
+            trio.run(_serve, settings, listener)
+    except (WakefulError, OSError, ExceptionGroup) as error:
+        raise Failure(_reason(error, settings)) from error
 
 
-async def _serve(settings: Settings) -> None:
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Take the address before anything is started or written. Raises `Failure`."""
+    with ExitStack() as stack:
+        try:
+            listener = stack.enter_context(listening(settings.host, settings.port, settings.socket))
+        except OSError as error:
+            raise Failure(_taken(settings, error)) from error
+        yield listener
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
     """Serve until a signal comes; one that comes during the start is obeyed right after it."""
     _prepare(settings)
     shutdown = trio.Event()
@@ -60,30 +82,27 @@ async def _serve(settings: Settings) -> None:
         async with trio.open_nursery() as watch:
             watch.start_soon(_stop_on, signals, shutdown)
             async with Engine.open(settings) as engine:
-                await _bootstrap(engine, settings)
+                url = _reachable(address(listener))
+                await _bootstrap(engine, settings, url)
                 async with trio.open_nursery() as server:
-                    run = partial(
-                        serve_http,
-                        engine,
-                        host=settings.host,
-                        port=settings.port,
-                        path=settings.socket,
-                        shutdown=shutdown,
-                    )
-                    address: str = await server.start(run)
-                    _announce(settings, _reachable(address))
+                    await server.start(partial(serve_http, engine, listener, shutdown=shutdown))
+                    _announce(settings, url)
             watch.cancel_scope.cancel()
+    if settings.ready_file is not None:
+        settings.ready_file.unlink(missing_ok=True)
     _log.info("server_stopped")
 
 
 def _prepare(settings: Settings) -> None:
     """Make the data directory, and take back what an earlier start said about being ready."""
+    if settings.data_dir.exists() and not settings.data_dir.is_dir():
+        raise Failure(f"cannot serve: {settings.data_dir} is not a directory")
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     if settings.ready_file is not None:
         settings.ready_file.unlink(missing_ok=True)
 
 
-async def _bootstrap(engine: Engine, settings: Settings) -> None:
+async def _bootstrap(engine: Engine, settings: Settings, url: str) -> None:
     """Keep the credentials of a first start at once: nobody can tell them a second time."""
     made = await engine.bootstrap()
     if made is None:
@@ -91,7 +110,7 @@ async def _bootstrap(engine: Engine, settings: Settings) -> None:
     write_credentials(
         settings.data_dir,
         {
-            "url": f"http://{settings.host}:{settings.port}",
+            "url": url,
             "workspace": made.workspace,
             "member_token": made.member_token,
             "daemon_token": made.daemon_token,
@@ -109,13 +128,13 @@ def _announce(settings: Settings, url: str) -> None:
     click.echo(f"ready {url}")
 
 
-def _reachable(address: str) -> str:
-    """Return the address for clients on this machine, whatever folder they are in."""
-    if address.startswith(_UNIX):
-        return f"{_UNIX}{Path(address.removeprefix(_UNIX)).absolute()}"
+def _reachable(where: str) -> str:
+    """Return an address for clients on this machine, whatever folder they are in."""
+    if where.startswith(_UNIX):
+        return f"{_UNIX}{Path(where.removeprefix(_UNIX)).absolute()}"
     for any_address, loopback in _ANY_ADDRESS.items():
-        address = address.replace(f"//{any_address}:", f"//{loopback}:")
-    return address
+        where = where.replace(f"//{any_address}:", f"//{loopback}:")
+    return where
 
 
 async def _stop_on(signals: AsyncIterator[int], shutdown: trio.Event) -> None:
@@ -124,18 +143,45 @@ async def _stop_on(signals: AsyncIterator[int], shutdown: trio.Event) -> None:
         shutdown.set()
 
 
-def _reason(error: BaseException) -> str:
+def _taken(settings: Settings, error: OSError) -> str:
+    """Say which address cannot be had, why, and which option names another."""
+    why = error.strerror or error
+    if settings.socket is not None:
+        return f"cannot serve on {settings.socket}: {why}; choose another with --socket"
+    option = "--host" if isinstance(error, socket.gaierror) else "--port"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"cannot serve on {host}:{settings.port}: {why}; choose another with {option}"
+
+
+def database_place(url: str) -> str | None:
+    """Return host and port of a database URL, None where they cannot be told from a password.
+
+    A password may hold any character, and a URL with one that should have been escaped has parts
+    of it in unexpected places: only what can be nothing but a host and a port is returned.
+    """
+    _, _, rest = url.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    place = authority.rpartition("@")[2]
+    if "@" in rest[len(authority) :] or not _PLACE.fullmatch(place):
+        return None
+    return place if place.rpartition("]")[2].count(":") else f"{place}:{_DATABASE_PORT}"
+
+
+def _reason(error: BaseException, settings: Settings) -> str:
     """Return in one line why the server does not run; a defect is raised on as it is."""
     causes = list(_causes(error))
     for cause in causes:
-        if not isinstance(cause, WakefulError | SettingError | OSError):
+        if not isinstance(cause, WakefulError | OSError):
             raise error
     first = causes[0]
-    if isinstance(first, WakefulError):
-        return f"{first.message} ({first.code})"
-    if isinstance(first, SettingError):
-        return str(first)
-    return f"cannot serve: {first}"
+    if isinstance(first, OSError) and first.errno == errno.EADDRINUSE:
+        return _taken(settings, first)  # another process began to listen there at the same time
+    if not isinstance(first, WakefulError):
+        return f"cannot serve: {first}"
+    url = settings.database_url
+    place = database_place(url) if url and first.code == "database_unavailable" else None
+    where = f"database at {place}: " if place else ""
+    return f"{where}{first.message} ({first.code})"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -12,7 +12,7 @@ from cli.agents import agent_id_of
 from cli.connection import Failure, Found, calling, server_options
 from cli.durations import DURATION
 from cli.events import events
-from cli.output import Format, field, output_option, print_items, print_json
+from cli.output import Format, field, note, output_option, print_items, print_json
 from client.api import Json, Wakeful
 from client.errors import ApiError
 
@@ -30,10 +30,11 @@ _RUNS: Final = {
     "RUN": field("id"),
     "STATUS": field("status"),
     "CREATED": field("created_at"),
-    "CHECK-IN": lambda run: run.get("checkin_note"),
+    "CHECK-IN": field("checkin_note"),
 }
-# Which kind a schedule belongs to, where --kind does not say it.
+# Which kind the options for what a rule waits for belong to, where --kind does not say it.
 _KIND_OF: Final = {
+    "event_types": "event",
     "after_seconds": "at",
     "at": "at",
     "interval_seconds": "every",
@@ -89,7 +90,7 @@ def create(found: Found, issue: str, **options: Any) -> None:
     """Save a new rule.
 
     A watched run that is busy is tried once more after 250 ms; nothing else is repeated, since a
-    call without an answer may have saved the rule (W-202).
+    call without an answer may have saved the rule.
     """
     body = _body(found, **options)
     with calling(found) as api:
@@ -103,7 +104,7 @@ def create(found: Found, issue: str, **options: Any) -> None:
 @_configuration
 @server_options
 def update(found: Found, issue: str, wakeup: str, **options: Any) -> None:
-    """Replace the whole configuration of a rule, which also enables it (W-205)."""
+    """Replace the whole configuration of a rule, which also enables it."""
     body = _body(found, **options)
     with calling(found) as api, _known():
         _name_agent(api, body)
@@ -192,6 +193,18 @@ def disable(found: Found, issue: str, wakeup: str) -> None:
         print_json(api.disable_wakeup(issue, wakeup))
 
 
+@wakeup.command("checkin")
+@click.argument("issue", metavar="ISSUE")
+@click.argument("wakeup", metavar="WAKEUP")
+@click.option("--note", "text", required=True, help="What was looked at, in 1 to 500 characters.")
+@server_options
+def check_in(found: Found, issue: str, wakeup: str, text: str) -> None:
+    """Say, as a scheduled check in its run, that there is nothing to report."""
+    with calling(found) as api, _known():
+        api.check_in(issue, wakeup, text)
+    note("checked in")
+
+
 @wakeup.command("delete")
 @click.argument("issue", metavar="ISSUE")
 @click.argument("wakeup", metavar="WAKEUP")
@@ -214,7 +227,8 @@ def _body(
 ) -> Json:
     """Return the configuration that the options describe; nothing is sent yet.
 
-    It always has `instruction`, `timezone` and `kind`, the rest only where given.
+    It always has `instruction`, `timezone` and `kind`, the rest only where given. Raises `Failure`
+    for an instruction, an agent or something to wait for that is missing or ambiguous.
     """
     if (instruction is None) == (instruction_file is None):
         raise Failure("give --instruction or --instruction-file, one of the two")
@@ -230,9 +244,10 @@ def _body(
     if event_types is not None:
         names = (name.strip() for name in event_types.split(","))
         body["event_types"] = [name for name in names if name]
-    if "kind" not in body:
-        kinds = [kind for name, kind in _KIND_OF.items() if name in body]
-        body["kind"] = kinds[0] if kinds else "event"
+    kinds = [kind for name, kind in _KIND_OF.items() if name in body]
+    if len(kinds) != 1:
+        raise Failure("give one of --event, --after, --at, --every, --cron")
+    body.setdefault("kind", kinds[0])
     return body
 
 

@@ -43,6 +43,10 @@ class Wakeful:
         """End a token."""
         self._call("DELETE", _path("tokens", token_id))
 
+    def members(self) -> Iterator[Json]:
+        """Yield the members of the workspace."""
+        return self._items("/members")
+
     def agents(self) -> Iterator[Json]:
         """Yield the agents that the caller may see, archived ones too."""
         return self._items("/agents")
@@ -164,6 +168,11 @@ class Wakeful:
     def trigger_wakeup(self, issue: str, wakeup: str) -> None:
         """Wake the rule's agent now."""
         self._call("POST", _path("issues", issue, "wakeups", wakeup, "trigger"))
+
+    def check_in(self, issue: str, wakeup: str, note: str) -> None:
+        """Say, from a run of a scheduled check, that there is nothing to report."""
+        path = _path("issues", issue, "wakeups", wakeup, "checkin")
+        self._call("POST", path, body={"note": note})
 
     def delete_wakeup(self, issue: str, wakeup: str) -> None:
         """Remove a rule; its finished runs stay."""

@@ -6,7 +6,8 @@ Nothing is retried here: a call whose answer was lost may have taken effect.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -69,16 +70,8 @@ class Connection:
         self.server = server
         if transport is None and server.socket:
             transport = httpx.HTTPTransport(uds=server.socket)
-        try:
-            self._http = httpx.Client(
-                base_url=server.base,
-                headers=server.headers,
-                timeout=_TIMEOUT,
-                transport=transport,
-                trust_env=not server.is_local,
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise _unusable(server) from error
+        with _usable(server) as options:
+            self._http = httpx.Client(transport=transport, **options)
 
     def __enter__(self) -> Self:
         return self
@@ -118,16 +111,8 @@ class AsyncConnection:
         self.server = server
         if transport is None and server.socket:
             transport = httpx.AsyncHTTPTransport(uds=server.socket)
-        try:
-            self._http = httpx.AsyncClient(
-                base_url=server.base,
-                headers=server.headers,
-                timeout=_TIMEOUT,
-                transport=transport,
-                trust_env=not server.is_local,
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise _unusable(server) from error
+        with _usable(server) as options:
+            self._http = httpx.AsyncClient(transport=transport, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -182,8 +167,18 @@ def _failure(server: Server, error: Exception) -> UnreachableError:
     return UnreachableError(f"no answer from {server.url}: {error or type(error).__name__}")
 
 
-def _unusable(server: Server) -> ApiError:
-    return ApiError("invalid_input", f"{server.url} is no address of a server")
+@contextmanager
+def _usable(server: Server) -> Iterator[dict[str, Any]]:
+    """Give what every client of a server is made with; raise `ApiError` for an address of none."""
+    try:
+        yield {
+            "base_url": server.base,
+            "headers": server.headers,
+            "timeout": _TIMEOUT,
+            "trust_env": not server.is_local,
+        }
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ApiError("invalid_input", f"{server.url} is no address of a server") from error
 
 
 def _no_wakeful(response: httpx.Response) -> ApiError:

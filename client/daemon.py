@@ -56,6 +56,8 @@ class Daemon:
         self._scope = trio.CancelScope()
         self._stopping = trio.Event()
         self._refusal: ApiError | None = None
+        self.failed_run: str | None = None
+        """The id of the latest run that ended with another exit code than 0."""
 
     async def run(self, *, once: bool = False) -> None:
         """Claim and carry out until `stop`, or with `once` until one run has ended.
@@ -123,6 +125,8 @@ class Daemon:
                 log.info("run_withdrawn")
                 return
             await self._report(claim, outcome)
+            if outcome.exit_code != 0:
+                self.failed_run = claim.run_id
             log.info("run_ended", exit_code=outcome.exit_code)
         except ApiError as error:
             log.warning("run_dropped", code=error.code)

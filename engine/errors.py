@@ -104,6 +104,15 @@ def invalid(field: str, message: str, *, code: str = "invalid_input") -> Wakeful
     return WakefulError(code, message, field=field)
 
 
+def agent_unavailable() -> WakefulError:
+    """Return the error for an agent that cannot run, with what helps."""
+    message = (
+        "the agent is archived or has no runtime: "
+        "start one with wakeful daemon --agent NAME --exec COMMAND"
+    )
+    return WakefulError("agent_unavailable", message, field="agent_id")
+
+
 def not_found(what: str) -> WakefulError:
     """Return the error for something absent, or present but not visible to the caller."""
     return WakefulError("not_found", f"{what} not found")

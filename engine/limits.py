@@ -10,6 +10,7 @@ AFTER_SECONDS_MIN: Final = 1  # W-005
 INTERVAL_SECONDS_MIN: Final = 60  # W-005: nothing repeats faster than a minute
 SCHEDULE_SECONDS_MAX: Final = 31_536_000  # W-005: one year
 CRON_EXPRESSION_CHARS_MAX: Final = 120  # longer expressions only cost parse time
+CHECK_IN_CHARS_MAX: Final = 500  # W-154
 CRON_HORIZON_YEARS: Final = 10  # W-006: no occurrence within it is an error
 EVENT_TYPES_MAX: Final = 25  # W-036: the whole catalogue
 
@@ -17,6 +18,7 @@ EVENT_TYPES_MAX: Final = 25  # W-036: the whole catalogue
 BODY_BYTES_MAX: Final = 1_048_576  # refused before any route runs
 BODY_RULE_BYTES_MAX: Final = 32_768
 BODY_ENABLE_BYTES_MAX: Final = 1_024
+BODY_CHECK_IN_BYTES_MAX: Final = 8_192
 JSON_DEPTH_MAX: Final = 64  # far above any real body, far below the recursion limit
 
 # --- Runs (wakeups.md section 8) ---------------------------------------------------------------
@@ -121,6 +123,7 @@ KEEP_ALIVE_SECONDS: Final = 75  # longer than the pauses of a client that polls 
 HEADER_CHARS_MAX: Final = 512  # credentials, workspaces and capabilities are far shorter
 QUERY_BYTES_MAX: Final = 8_192  # of a request's query string
 FIELD_CHARS_MAX: Final = 100  # of a field's name repeated in an error
+NAMED_EVENT_CHARS_MAX: Final = 100  # of an unknown event type repeated in an error
 
 # --- Tracker ------------------------------------------------------------------------------------
 EMAIL_CHARS_MAX: Final = 254  # RFC 5321, a path without its brackets

@@ -5,6 +5,12 @@
 CREATE FUNCTION wakeful_now() RETURNS timestamptz
 LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT clock_timestamp() $$;
 
+-- An instant as it stands in facts: RFC 3339, UTC, microseconds (api.md, Conventions).
+CREATE FUNCTION wakeful_time(at timestamptz) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
 -- RFC 9562 version 7, for servers before 18, which have no uuidv7(): 48 bits of milliseconds,
 -- then random bits.
 CREATE FUNCTION wakeful_uuid7() RETURNS uuid

@@ -16,7 +16,6 @@ DROP TRIGGER capture_at_commit ON capture_buffer;
 DROP FUNCTION capture_at_commit();
 DROP FUNCTION wakeful_flush();
 DROP FUNCTION wakeup_fold_facts(capture_buffer[]);
-DROP FUNCTION wakeup_merge_fact(capture_buffer);
 DROP TABLE capture_buffer;
 DROP FUNCTION wakeup_merge_payload(jsonb, jsonb);
 DROP FUNCTION wakeup_set_union(text, jsonb, jsonb);

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 from functools import cache
-from pathlib import Path
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, cast
 
@@ -19,7 +20,7 @@ from engine.errors import KINDS
 from web import openapi, wire
 from web.admission import Application, Gate, LongPolls
 from web.api import ROUTES
-from web.listening import address, listen_on_path, listen_on_port
+from web.listening import address
 from web.openapi import PREFIX
 from web.problems import problem_of
 from web.routing import Route
@@ -90,7 +91,14 @@ def _describe(application: QuartTrio, engine: Engine) -> None:
         page = await render_template("docs.html", document=document, codes=KINDS)
         return Response(page, headers={"Content-Security-Policy": _PAGE_POLICY})
 
-    for path, view in ((f"{PREFIX}/openapi.json", describe_api), (f"{PREFIX}/docs", show_api)):
+    async def lead_to_docs() -> Response:
+        return Response(status=HTTPStatus.FOUND, headers={"Location": f"{PREFIX}/docs"})
+
+    for path, view in (
+        (f"{PREFIX}/openapi.json", describe_api),
+        (f"{PREFIX}/docs", show_api),
+        ("/", lead_to_docs),
+    ):
         application.add_url_rule(path, view_func=view, provide_automatic_options=False)
 
 
@@ -106,19 +114,17 @@ async def _harden(response: Response) -> Response:
 
 async def serve(
     engine: Engine,
+    listener: socket.socket,
     *,
-    host: str,
-    port: int,
     shutdown: trio.Event,
-    path: Path | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an engine over HTTP until `shutdown` is set, then finish what was admitted.
 
-    Listens on `host` and `port` (0 takes a free one), or on the Unix socket at `path` instead;
-    reports its address by `task_status` once connections are accepted. After `shutdown` every
-    further request is refused with `stopping`, long polls end, and requests in progress have the
-    engine's stop grace to finish; then the port closes. Raises OSError when it cannot listen.
+    `listener` is bound (web.listening) and closed in the end; its address is reported by
+    `task_status` once connections are accepted. After `shutdown` every further request is refused
+    with `stopping`, long polls end, and requests in progress have the engine's stop grace to
+    finish; then the socket closes. Raises OSError when another process took the port meanwhile.
     """
     gate = create_app(engine)
 
@@ -127,7 +133,6 @@ async def serve(
         with trio.move_on_after(engine.stop_grace_seconds):
             await gate.stop()
 
-    listener = listen_on_path(path) if path is not None else listen_on_port(host, port)
     where = address(listener)
     async with trio.open_nursery() as nursery:
         await nursery.start(run, cast("ASGIFramework", gate), listener, wait_for_shutdown)

@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import socket
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def listening(host: str, port: int, path: Path | None) -> Iterator[socket.socket]:
+    """Hold the socket to serve on: at `path` if one is given, else on `host` and `port`.
+
+    It is bound from the start, so that nothing else has been done yet when that fails; closed in
+    the end, and its file removed. Raises OSError.
+    """
+    listener = listen_on_port(host, port) if path is None else listen_on_path(path)
+    own = None if path is None else path.stat().st_ino
+    with listener:
+        try:
+            yield listener
+        finally:
+            if path is not None:
+                _remove_own(path, own)
 
 
 def listen_on_port(host: str, port: int) -> socket.socket:
@@ -50,6 +69,15 @@ def address(listener: socket.socket) -> str:
         return f"unix:{name}"
     host, port = name[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _remove_own(path: Path, inode: int | None) -> None:
+    """Remove the file of a socket, unless somebody has put another one there."""
+    try:
+        if path.stat().st_ino == inode:
+            path.unlink()
+    except FileNotFoundError:
+        pass
 
 
 def _remove_dead(path: Path) -> None:

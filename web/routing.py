@@ -1,8 +1,9 @@
 """Declares routes: what each takes, what it answers, who may call it; once, for all readers.
 
 A `Route` is what Quart dispatches to and what the OpenAPI description is made of. `serve` does
-what every route has in common, in this order: credentials, body or query, workspace, issue, then
-the handler; each step refuses with an error that the application turns into a problem.
+what every route has in common, in this order: credentials, headers that ask for what there is not,
+body or query, workspace, issue, then the handler; each step refuses with an error that the
+application turns into a problem.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ MEMBERS: Final = frozenset({PrincipalKind.MEMBER})
 PEOPLE: Final = frozenset({PrincipalKind.MEMBER, PrincipalKind.RUN})
 DAEMONS: Final = frozenset({PrincipalKind.DAEMON})
 ANYBODY: Final = frozenset[PrincipalKind]()
+_KEY_HEADER: Final = "Idempotency-Key"
 
 
 class Scope(Enum):
@@ -186,6 +188,7 @@ async def serve(
     principal = NOBODY
     if route.kinds:
         principal = await auth.authenticate(engine, request, route.kinds)
+    _refuse_key(route, request)
     if route.has_body:
         fields = body.parse(await body.read(request, route.bytes_max))
     else:
@@ -226,6 +229,12 @@ def respond(answer: object, status: HTTPStatus) -> Response:
         response = Response(wire.dumps(answer), status=status, content_type="application/json")
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _refuse_key(route: Route, request: Request) -> None:
+    """Refuse a key that nothing would keep: its sender would repeat the call in good faith."""
+    if route.method == "POST" and _KEY_HEADER in request.headers:
+        raise invalid(_KEY_HEADER, "idempotency keys are not available yet; send none")
 
 
 def _id(name: str, text: str) -> UUID:

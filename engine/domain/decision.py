@@ -24,17 +24,18 @@ from engine.limits import CLAIM_RECOVERY_SECONDS, SUMMARY_CHARS_MAX
 
 MANUAL: Final = "wakeup.manual"
 SUMMARY_PREFIX: Final = "Wakeup: "
+CLOSED: Final = "Switched off: the issue is closed."
+REPLACED: Final = "Cancelled before it started: the wakeup was changed meanwhile."
 
 _RECOVERY: Final = timedelta(seconds=CLAIM_RECOVERY_SECONDS)
 _RECOVERY_WAIT: Final = (
     "The run was claimed but has not started; further inputs wait for the recovery of the claim."
 )
 _NO_MORE_TIMES: Final = "The schedule has no further time."
-_REPLACED: Final = "Cancelled before it started: the wakeup was changed meanwhile."
 _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "disabled": "The wakeup is switched off.",
-        "issue_closed": "Switched off: the issue is closed.",
+        "issue_closed": CLOSED,
         "agent_unavailable": "Switched off: the agent is archived or has no runtime.",
         "permission_lost": "Switched off: its creator may no longer invoke the agent.",
     }
@@ -296,7 +297,7 @@ def _held_by_outdated(rule: Rule, inputs: _Inputs) -> Decision:
     Such a run is the retry of one that was running when the rule was saved (W-021). Facts added
     to it would be lost with it; when it has left the queue, the rule is dispatched again (W-071).
     """
-    return _kept(rule, inputs, None, last_error=rule.last_error, cancel_unstarted=_REPLACED)
+    return _kept(rule, inputs, None, last_error=rule.last_error, cancel_unstarted=REPLACED)
 
 
 def _kept(

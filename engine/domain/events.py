@@ -181,7 +181,9 @@ def parse_event_types(names: tuple[str, ...]) -> tuple[str, ...]:
         if name in PLATFORM_ONLY:
             raise _refusal(f"{name} cannot be waited for. {PLATFORM_ONLY[name]}")
         if name not in EVENTS:
-            raise _refusal("event_types holds a name that is not in the catalogue")
+            # The caller's own input; its representation keeps the message on one line.
+            named = repr(name[: limits.NAMED_EVENT_CHARS_MAX])
+            raise _refusal(f"{named} is not in the catalogue of event types")
         if name not in CAPTURED:
             raise _refusal(f"{name} is not captured yet, so a rule for it would never fire")
     return tuple(dict.fromkeys(names))

@@ -184,8 +184,8 @@ def _carried(rule: Rule, queued: OwnRun) -> Evidence:
 def _fold(kind: Kind, facts: Sequence[Fact]) -> tuple[tuple[Fact, ...], bool]:
     """Return one fact a type, the latest last, and whether one of them stands for several."""
     if kind is not Kind.EVENT:
-        newest = tuple(facts[-1:])
-        return newest, len(facts) > 1 or _stand_for_several(newest)
+        newest = tuple(facts[-1:])  # what it replaces is out of date, not left out (W-086)
+        return newest, _stand_for_several(newest)
     by_type: dict[str, Fact] = {}
     for fact in facts:
         older = by_type.pop(fact.event_type, None)

@@ -96,4 +96,4 @@ class Principal:
 
 
 NOBODY: Final = Principal(kind=PrincipalKind.DAEMON, workspace_id=UUID(int=0))
-"""Who calls before any caller is known: to authenticate, and at the first start."""
+"""Who calls before any caller is known, to authenticate and at the first start; opens nothing."""

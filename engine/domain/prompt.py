@@ -79,10 +79,15 @@ def _occasion(facts: PromptFacts) -> list[str]:
 
 
 def _reply(facts: PromptFacts) -> str:
-    """Return the command that answers, in the thread if there is one (W-019)."""
-    if facts.trigger_comment_id is None:
-        return f"Report on the issue:\n  wakeful issue comment {facts.issue_id}"
+    """Return the whole command that answers, in the thread if there is one (W-019).
+
+    Its text is an argument: standard input, its other source, is the prompt for some agents.
+    """
+    heading, parent = "Report on the issue:", ""
+    if facts.trigger_comment_id is not None:
+        heading, parent = "Reply in the thread:", f" --parent {facts.trigger_comment_id}"
     return (
-        "Reply in the thread:\n"
-        f"  wakeful issue comment {facts.issue_id} --parent {facts.trigger_comment_id}"
+        f"{heading}\n"
+        f'  wakeful issue comment {facts.issue_id}{parent} "What you have to say."\n'
+        "For a longer text put --body-file FILE in the place of the last argument."
     )

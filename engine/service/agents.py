@@ -67,7 +67,8 @@ async def get_agent(work: Work, query: GetAgent) -> AgentView:
 async def create_agent(work: Work, command: CreateAgent) -> AgentView:
     """Make an agent that belongs to the calling person.
 
-    Raises 403 for anybody but a person, 404, 400 for a field, 409 for a taken name.
+    Raises 403 for anybody but a person and for a runtime that is not theirs to lend, 404, 400 for
+    a field, 409 for a taken name.
     """
     owner_id = standing.require_person(work)
     place = await standing.stand_in(work, command.workspace_id)
@@ -78,7 +79,7 @@ async def create_agent(work: Work, command: CreateAgent) -> AgentView:
         runtime_id=command.runtime_id,
         max_concurrent_tasks=command.max_concurrent_tasks,
     ).checked()
-    await _require_runtime(work.session, draft.runtime_id, place.workspace_id)
+    await _require_runtime(work, place, draft.runtime_id)
     try:
         agent_id = await work.session.fetchval(
             _sql.insert,
@@ -100,10 +101,10 @@ async def create_agent(work: Work, command: CreateAgent) -> AgentView:
 async def update_agent(work: Work, command: UpdateAgent) -> AgentView:
     """Change an agent; what is not sent stays. Unclaimed runs follow it to a new runtime.
 
-    Locks the agent NO KEY UPDATE, then those runs. Raises 403, 404, 400 for a field, 409 for a
-    taken name.
+    Locks the agent NO KEY UPDATE, then those runs. Raises 403, also for a runtime that is not the
+    caller's to lend, 404, 400 for a field, 409 for a taken name.
     """
-    workspace_id, row = await _manage(work, command.agent_id)
+    place, row = await _manage(work, command.agent_id)
     sent = {
         field.name: getattr(command, field.name)
         for field in attrs.fields(_AgentDraft)
@@ -111,8 +112,9 @@ async def update_agent(work: Work, command: UpdateAgent) -> AgentView:
     }
     kept = {field.name: row[field.name] for field in attrs.fields(_AgentDraft)}
     draft = _AgentDraft(**{**kept, **sent}).checked()
-    if "runtime_id" in sent:
-        await _require_runtime(work.session, draft.runtime_id, workspace_id)
+    is_moved = draft.runtime_id != row["runtime_id"]
+    if is_moved:
+        await _require_runtime(work, place, draft.runtime_id)
     try:
         await work.session.execute(
             _sql.update,
@@ -125,11 +127,11 @@ async def update_agent(work: Work, command: UpdateAgent) -> AgentView:
         )
     except ConstraintViolation:
         raise _name_taken() from None
-    if draft.runtime_id is not None and draft.runtime_id != row["runtime_id"]:
-        await work.session.execute(_sql.move_runs, command.agent_id, draft.runtime_id, workspace_id)
+    if draft.runtime_id is not None and is_moved:
+        await work.session.execute(_sql.move_runs, command.agent_id, draft.runtime_id)
         work.queued(draft.runtime_id)
     if command.invokers is not UNSET:
-        await _set_invokers(work.session, command.agent_id, workspace_id, command.invokers)
+        await _set_invokers(work.session, command.agent_id, place.workspace_id, command.invokers)
     return await _read(work, command.agent_id)
 
 
@@ -180,8 +182,8 @@ class _AgentDraft:
         )
 
 
-async def _manage(work: Work, agent_id: UUID) -> tuple[UUID, Record]:
-    """Return workspace and row of an agent that the caller may change, locked NO KEY UPDATE."""
+async def _manage(work: Work, agent_id: UUID) -> tuple[standing.Standing, Record]:
+    """Return an agent that the caller may change, locked NO KEY UPDATE, and where it stands."""
     user_id = standing.require_person(work)
     workspace_id = (await _read(work, agent_id)).workspace_id
     place = await standing.stand_in(work, workspace_id)
@@ -190,14 +192,27 @@ async def _manage(work: Work, agent_id: UUID) -> tuple[UUID, Record]:
         raise not_found("agent")
     if row["owner_id"] != user_id:
         standing.require_administrator(place)
-    return workspace_id, row
+    return place, row
 
 
-async def _require_runtime(session: Session, runtime_id: UUID | None, workspace_id: UUID) -> None:
+async def _require_runtime(work: Work, place: standing.Standing, runtime_id: UUID | None) -> None:
+    """Check that the caller may bind an agent to this runtime, whose machine its runs will use.
+
+    That is for the owner of the daemon, and for owners and admins of the workspace: 403.
+    """
     if runtime_id is None:
         return
-    if not await session.fetchval(_sql.has_runtime, runtime_id, workspace_id):
+    is_own = await work.session.fetchval(
+        _sql.lent_runtime, runtime_id, place.workspace_id, work.caller.user_id
+    )
+    if is_own is None:
         raise invalid("runtime_id", "there is no such runtime in the workspace")
+    if not is_own and not place.is_administrator:
+        raise WakefulError(
+            "not_allowed",
+            "only the owner of its daemon, or an owner or admin, may bind an agent to this runtime",
+            field="runtime_id",
+        )
 
 
 async def _set_invokers(

@@ -3,6 +3,7 @@
 from engine.service import (
     agents,
     bootstrap,
+    check_ins,
     claims,
     comments,
     daemons,
@@ -22,6 +23,7 @@ from engine.service import (
 __all__ = [
     "agents",
     "bootstrap",
+    "check_ins",
     "claims",
     "comments",
     "daemons",

@@ -3,7 +3,8 @@
 One attempt is one transaction (W-101 to W-106). Candidates are found without locks; then their
 agents are locked in id order and the candidates of these agents are found again, so that two claims
 of one agent follow each other and the fence and the agent's limit hold exactly. Runs are locked
-without waiting. A claim that lost such a race is told to look again.
+without waiting. A claim that lost such a race is told to look again. A run is claimed where its
+agent runs now: the lock of the agent keeps that, too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ from engine.storage.runs import sql as runs_sql
 _sql: Final = queries.load("claims")
 _log = structlog.get_logger(__name__)
 _REFUSED: Final = "invalid_task_identity"  # W-108
-_UNAVAILABLE: Final = "the wakeup behind this run is off, was changed, or lost its rights"
+_ISSUE_GONE: Final = "the issue of this run was deleted"
+_WAKEUP_GONE: Final = "the wakeup behind this run is off, was changed, or lost its rights"
+_RIGHT_GONE: Final = "the person behind this run may no longer invoke the agent"
 
 
 @attrs.define(kw_only=True)
@@ -116,7 +119,7 @@ async def _look(work: Work, attempt: _Attempt) -> bool:
     for _ in range(limits.CLAIM_ROUNDS_MAX):
         exact = await _candidates(work, attempt, agents, attempt.most)
         picked = [row["id"] for row in exact if row["status"] != RunStatus.DEFERRED]
-        held = await work.session.fetch(_sql.hold, picked) if picked else []
+        held = await work.session.fetch(_sql.hold, picked, attempt.now) if picked else []
         await _hand_out(work, attempt, sorted(held, key=lambda row: picked.index(row["id"])))
         if attempt.runs or not held:
             break
@@ -155,8 +158,8 @@ async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> No
     responses: dict[UUID, ClaimedRun] = {}
     hashes: list[bytes] = []
     for row in held:
-        if not is_admitted(row):
-            await _refuse(work, row)
+        if (refusal := _refusal(row)) is not None:
+            await _refuse(work, row, refusal)
             continue
         minted = mint(TokenPrefix.RUN)
         try:
@@ -188,15 +191,26 @@ async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> No
     ]
 
 
-def is_admitted(row: Record) -> bool:
-    """Whether the rule behind a run still stands for it (W-106); an ordinary run needs none.
+def _refusal(row: Record) -> str | None:
+    """Return why a run is not handed out any more, or None.
+
+    Its issue must be there, and the person behind it must still have the right to invoke the agent
+    (W-196). The rule of a wakeup run must stand for it besides (W-106).
+    """
+    if not row["has_issue"]:
+        return _ISSUE_GONE
+    if row["wakeup_id"] is None:
+        return None if row["may_invoke"] else _RIGHT_GONE
+    return None if _is_admitted(row) else _WAKEUP_GONE
+
+
+def _is_admitted(row: Record) -> bool:
+    """Whether the rule behind a wakeup run still stands for it (W-106).
 
     The rule must be there as it was when it fired, not switched off, and its creator must still be
     the run's originator with the right to invoke the agent. `enabled` is not asked: the run of a
     spent rule starts.
     """
-    if row["wakeup_id"] is None:
-        return True
     return bool(
         row["rule_id"] is not None
         and row["rule_issue_id"] == row["issue_id"]
@@ -208,9 +222,9 @@ def is_admitted(row: Record) -> bool:
     )
 
 
-async def _refuse(work: Work, row: Record) -> None:
-    """End a run that its rule no longer admits, before any daemon has it; no retry (W-108)."""
-    await work.session.execute(runs_sql.fail, row["id"], _UNAVAILABLE, _REFUSED)
+async def _refuse(work: Work, row: Record, refusal: str) -> None:
+    """End a run that may not be handed out any more; no retry (W-108)."""
+    await work.session.execute(runs_sql.fail, row["id"], refusal, _REFUSED)
     await work.session.execute(runs_sql.end_claim, row["id"])
     await tell(work, row["id"], "run_failed", "system", None, failure_reason=_REFUSED)
     freed(work, row)

@@ -11,13 +11,14 @@ from uuid import UUID
 
 import attrs
 
+from engine.domain.decision import CLOSED
 from engine.errors import WakefulError
 from engine.storage import queries
 from engine.storage.database import Session
 
 _sql: Final = queries.load("closing")
+_wakeups: Final = queries.load("wakeups")
 
-CLOSED: Final = "Switched off: the issue is closed."
 CLOSED_RUN: Final = "Cancelled before it started: the issue was closed."
 DELETED_RUN: Final = "Cancelled before it started: the issue was deleted."
 
@@ -58,7 +59,7 @@ async def switch_off(session: Session, withdrawal: Withdrawal) -> None:
     if await session.fetchval(_sql.has_other_rules, withdrawal.issue_id, rules):
         raise WakefulError("contention", "a wakeup was saved while the issue was closed")
     await session.execute(_sql.switch_off, rules, CLOSED)
-    await session.execute(_sql.cancel_runs, list(withdrawal.runs), CLOSED_RUN)
+    await session.execute(_wakeups.cancel_runs, list(withdrawal.runs), CLOSED_RUN)
 
 
 async def remove(session: Session, withdrawal: Withdrawal) -> None:
@@ -69,7 +70,7 @@ async def remove(session: Session, withdrawal: Withdrawal) -> None:
     await session.execute(_sql.lock_receipts, withdrawal.issue_id)
     await session.execute(_sql.delete_receipts, list(withdrawal.rules))
     await session.execute(_sql.delete_rules, list(withdrawal.rules))
-    await session.execute(_sql.cancel_runs, list(withdrawal.runs), DELETED_RUN)
+    await session.execute(_wakeups.cancel_runs, list(withdrawal.runs), DELETED_RUN)
 
 
 async def _lock(session: Session, issue_id: UUID, *, wakeups_only: bool) -> Withdrawal:

@@ -26,6 +26,7 @@ from engine.storage.paging import fetch_page
 
 _sql: Final = queries.load("comments")
 _agents: Final = queries.load("agents")
+_issues: Final = queries.load("issues")
 
 
 @serves(ListComments)
@@ -52,7 +53,7 @@ async def create_comment(work: Work, command: CreateComment) -> CommentView:
     place = await standing.stand_at(work, issue_id)
     answered = await _answered_agent(work, command)
     called = await _called_agents(work, place.workspace_id, body, answered)
-    if not await session.fetchval(_sql.hold_issue, issue_id):
+    if not await session.fetchval(_issues.hold, issue_id):
         raise not_found("issue")
     await closing.lock_pending_runs(session, issue_id, called)
     row = await session.fetchrow(

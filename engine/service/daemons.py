@@ -1,6 +1,7 @@
 """Daemons: registration, recovery of what a restart left in flight, signs of life.
 
-A daemon's name belongs to the token that registered it first (W-102). Its runtimes are found by
+A daemon's name belongs to the token that registered it first, and after that one's end to its
+person (W-102). Its runtimes are found by
 name, so that agents keep theirs over restarts.
 """
 
@@ -95,13 +96,14 @@ async def _recover(work: Work, workspace_id: UUID, daemon_id: str) -> None:
     claimed = [row["id"] for row in left if row["status"] == RunStatus.DISPATCHED]
     lost = [row["id"] for row in left if row["status"] != RunStatus.DISPATCHED]
     await session.execute(_sql.end_claims, claimed + lost)
-    if claimed:
-        await session.execute(_sql.give_back, claimed)
+    queued = await session.fetch(_sql.give_back, claimed) if claimed else []
     if lost:
         await session.execute(_sql.fail_lost, lost, _RECOVERED)
-        await session.execute(_sql.retry, lost)
+        queued += await session.fetch(_sql.retry, lost)
     for row in left:
         freed(work, row)
+    for row in queued:
+        work.queued(row["runtime_id"])
 
 
 @serves(Heartbeat, lane=Lane.CLAIM)

@@ -16,7 +16,7 @@ import attrs
 
 from engine import limits
 from engine.domain.records import RunStatus
-from engine.errors import WakefulError, not_found
+from engine.errors import agent_unavailable, not_found
 from engine.service.registry import Work
 from engine.storage.runs import sql
 
@@ -80,7 +80,7 @@ async def enqueue_run(work: Work, draft: OrdinaryRun) -> QueuedRun:
     if owners is None:
         raise not_found("Agent")
     if owners["archived"] or owners["runtime_id"] is None:
-        raise WakefulError("agent_unavailable", "the agent is archived or has no runtime")
+        raise agent_unavailable()
     scope = (
         draft.issue_id,
         draft.agent_id,
@@ -115,15 +115,6 @@ async def enqueue_run(work: Work, draft: OrdinaryRun) -> QueuedRun:
         status=RunStatus(row["status"]),
         runtime_id=row["runtime_id"],
     )
-
-
-async def move_runs(work: Work, agent_id: UUID, runtime_id: UUID) -> None:
-    """Let the waiting runs of an agent follow it to its new runtime.
-
-    Called in the transaction that moves the agent, which has the agent's row locked.
-    """
-    if await work.session.execute(sql.move, agent_id, runtime_id):
-        work.queued(runtime_id)
 
 
 def _summary(draft: OrdinaryRun) -> str:

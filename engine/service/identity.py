@@ -23,9 +23,6 @@ from engine.storage.database import Record
 _sql: Final = queries.load("identity")
 _workspaces: Final = queries.load("workspaces")
 
-NOBODY: Final = Principal(kind=PrincipalKind.DAEMON, workspace_id=UUID(int=0))
-"""The caller of what happens before anybody is known: it opens nothing."""
-
 
 @serves(Authenticate)
 async def authenticate(work: Work, query: Authenticate) -> Principal:

@@ -6,16 +6,16 @@ issue share; a refused save changes nothing (W-011).
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 from engine import limits
 from engine.domain.commands.wakeups import CreateRule, ReplaceRule
-from engine.domain.decision import describe_rule
-from engine.domain.records import Kind, Rule
+from engine.domain.decision import REPLACED, describe_rule
+from engine.domain.records import Kind
 from engine.domain.rules import RuleDraft, ValidRule, validate
 from engine.domain.views.wakeups import RuleView
 from engine.errors import WakefulError, invalid
+from engine.service import timeline
 from engine.service.registry import Work, serves
 from engine.service.rule_locks import (
     Held,
@@ -28,8 +28,6 @@ from engine.service.rule_locks import (
 from engine.service.wakeups import show_rule
 from engine.storage.dispatch import rule_of
 from engine.storage.wakeups import sql
-
-_REPLACED: Final = "Cancelled before it started: the wakeup was changed meanwhile."
 
 
 @serves(CreateRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
@@ -50,7 +48,9 @@ async def create_rule(work: Work, command: CreateRule) -> RuleView:
     )
     assert row is not None, "an insert without conflict returns its row"
     rule = rule_of(row)
-    await _tell_created(work, rule)
+    await timeline.record(
+        work, rule.workspace_id, rule.issue_id, "wakeup_created", wakeup=describe_rule(rule)
+    )
     work.arm(rule.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
 
@@ -70,7 +70,7 @@ async def replace_rule(work: Work, command: ReplaceRule) -> RuleView:
     runs = await lock_unstarted(work, rule.id)
     await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
     await refuse_closed(work, held)
-    await withdraw(work, rule.id, runs, _REPLACED)
+    await withdraw(work, rule.id, runs, REPLACED)
     await work.session.execute(sql.replace, rule.id, *_columns(work, person, valid), now)
     work.arm(valid.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
@@ -134,16 +134,4 @@ def _columns(work: Work, person: UUID, valid: ValidRule) -> tuple[object, ...]:
         valid.cron_expression,
         valid.timezone,
         valid.next_fire_at,
-    )
-
-
-async def _tell_created(work: Work, rule: Rule) -> None:
-    await work.session.execute(
-        sql.tell,
-        rule.workspace_id,
-        rule.issue_id,
-        work.caller.actor_type,
-        work.caller.actor_id,
-        "wakeup_created",
-        {"wakeup": describe_rule(rule)},
     )

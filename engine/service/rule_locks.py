@@ -6,6 +6,7 @@ listening lock, the issue's lock: each use case takes its part of this list from
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -13,12 +14,15 @@ import attrs
 from engine.domain.access import may_manage
 from engine.domain.principal import Principal, Role
 from engine.domain.records import Rule
-from engine.errors import WakefulError, not_found
+from engine.errors import WakefulError, agent_unavailable, not_found
 from engine.service.registry import Work
 from engine.service.standing import read_issue, stand_at
 from engine.service.wakeups import no_rule
+from engine.storage import queries
 from engine.storage.dispatch import rule_of
 from engine.storage.wakeups import sql
+
+_issues: Final = queries.load("issues")
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +67,7 @@ async def hold_issue(work: Work, issue_id: UUID) -> Held:
     Locks workspace, member and issue. Raises 404 for an issue that the caller may not read.
     """
     standing = await stand_at(work, issue_id)
-    if await work.session.fetchrow(sql.hold_issue, issue_id) is None:
+    if not await work.session.fetchval(_issues.hold, issue_id):
         raise not_found("issue")
     return _held(work, standing.workspace_id, issue_id, standing.role)
 
@@ -121,7 +125,7 @@ async def _hold_owners(
     if not row["may_invoke"]:
         raise _cannot_invoke()
     if row["archived"]:
-        raise _cannot_run()
+        raise agent_unavailable()
     return _held(work, workspace_id, issue_id, Role(row["role"])), person
 
 
@@ -131,12 +135,8 @@ async def _missing_owner(work: Work, owners: tuple[UUID, ...]) -> WakefulError:
     assert row is not None, "the query has no FROM"
     if not row["has_issue"]:
         return not_found("issue")
-    return _cannot_run() if row["may_invoke"] else _cannot_invoke()
+    return agent_unavailable() if row["may_invoke"] else _cannot_invoke()
 
 
 def _cannot_invoke() -> WakefulError:
     return WakefulError("cannot_invoke_agent", "you may not invoke this agent")
-
-
-def _cannot_run() -> WakefulError:
-    return WakefulError("agent_unavailable", "the agent is archived or has no runtime")

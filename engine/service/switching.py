@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from uuid import UUID
 
 from engine import limits
 from engine.domain.commands.wakeups import DeleteRule, DisableRule, EnableRule, TriggerRule
@@ -68,13 +69,9 @@ async def disable_rule(work: Work, command: DisableRule) -> RuleView:
 
     Needs no right to invoke. Raises 404, and 403 unless the caller may manage the rule.
     """
-    held = await hold_issue(work, command.issue_id)
-    rule = await lock_rule(work, held, command.rule_id)
-    runs = await lock_unstarted(work, rule.id)
-    await lock_inputs(work, held.issue_id, starts_listening=False)
-    await withdraw(work, rule.id, runs, _SWITCHED_OFF)
-    await work.session.execute(sql.disable, rule.id)
-    return await show_rule(work, held.issue_id, rule.id)
+    await _take_back(work, command.issue_id, command.rule_id, _SWITCHED_OFF)
+    await work.session.execute(sql.disable, command.rule_id)
+    return await show_rule(work, command.issue_id, command.rule_id)
 
 
 @serves(DeleteRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
@@ -83,12 +80,8 @@ async def delete_rule(work: Work, command: DeleteRule) -> None:
 
     Needs no right to invoke. Raises 404, and 403 unless the caller may manage the rule.
     """
-    held = await hold_issue(work, command.issue_id)
-    rule = await lock_rule(work, held, command.rule_id)
-    runs = await lock_unstarted(work, rule.id)
-    await lock_inputs(work, held.issue_id, starts_listening=False)
-    await withdraw(work, rule.id, runs, _DELETED)
-    await work.session.execute(sql.delete, rule.id)
+    await _take_back(work, command.issue_id, command.rule_id, _DELETED)
+    await work.session.execute(sql.delete, command.rule_id)
 
 
 @serves(TriggerRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
@@ -108,6 +101,15 @@ async def trigger_rule(work: Work, command: TriggerRule) -> None:
         sql.add_manual, rule.id, caller.actor_type, caller.actor_id, caller.agent_id, caller.run_id
     )
     work.look_at(held.issue_id)
+
+
+async def _take_back(work: Work, issue_id: UUID, rule_id: UUID, reason: str) -> None:
+    """Lock a rule that the caller may manage, with all it has started, and take that back."""
+    held = await hold_issue(work, issue_id)
+    rule = await lock_rule(work, held, rule_id)
+    runs = await lock_unstarted(work, rule.id)
+    await lock_inputs(work, held.issue_id, starts_listening=False)
+    await withdraw(work, rule.id, runs, reason)
 
 
 async def _check_rearming(work: Work, rule: Rule, command: EnableRule) -> None:

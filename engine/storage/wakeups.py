@@ -94,6 +94,7 @@ def rule_run_view(row: Record) -> RuleRunView:
         created_at=row["created_at"],
         started_at=row["started_at"],
         completed_at=row["completed_at"],
+        checkin_note=row["checkin_note"],
         triggers=tuple(dict.fromkeys(row["triggers"])),
         commented=row["commented"],
     )

@@ -83,6 +83,14 @@ def test_a_broken_file_is_named(command: Command, text: str) -> None:
     assert "data/credentials.json" in done.err
 
 
+def test_an_unknown_key_of_the_config_file_is_named(tmp_path: Path) -> None:
+    """A key that means nothing is an error: a misspelt one would be passed over in silence."""
+    path = tmp_path / "mine.toml"
+    path.write_text('url = "http://config"\nworkpsace = "main"\n')
+    with pytest.raises(Failure, match=r"mine\.toml: unknown key workpsace; known are url, "):
+        find({}, {"WAKEFUL_CONFIG": str(path)})
+
+
 def test_options_stand_before_or_behind_the_command(command: Command, site: Site) -> None:
     """--data-dir works in front of the subcommand and behind it, and the latter wins."""
     data = str(site.cwd / "data")

@@ -70,6 +70,16 @@ def test_once_ends_after_one_run(site: Site) -> None:
     assert site.wait_for_run(second["id"], status="queued")
 
 
+def test_once_ends_with_1_when_its_run_failed(site: Site) -> None:
+    """With --once the daemon's exit code tells how the run ended, and a line names the run."""
+    options = ("--agent", "unlucky", "--exec", "exit 3", "--once")
+    with site.daemon(*options) as daemon:
+        issue = issue_for(site, "unlucky")
+        assert daemon.process.wait(serving.SECONDS_MAX) == 1
+    run = site.wait_for_run(issue["id"], status="failed")
+    assert f"the run failed: `wakeful run show {run['id']}` says why" in daemon.log.read_text()
+
+
 def test_a_cancel_ends_the_command_and_what_it_started(site: Site) -> None:
     """A run that is cancelled ends its command's whole process group."""
     pids = site.cwd / "pids"

@@ -28,7 +28,6 @@ def test_durations_are_seconds(text: str, expected: int) -> None:
         "-5m",
         "+5m",
         "abc",
-        "5",
         "1m1h",
         "1s1s",
         "1d",
@@ -39,6 +38,13 @@ def test_durations_are_seconds(text: str, expected: int) -> None:
 def test_anything_else_is_no_duration(text: str) -> None:
     """W-201: durations are positive, in whole seconds, and in no other form."""
     with pytest.raises(ValueError, match="no duration"):
+        seconds(text)
+
+
+@pytest.mark.parametrize("text", ["5", "0", "090", "600"])
+def test_a_number_alone_lacks_its_unit(text: str) -> None:
+    """W-201: a number without a unit is refused, too, and told apart from nonsense."""
+    with pytest.raises(ValueError, match=rf"'{text}' has no unit: .* '{text}m'.* 1h30m"):
         seconds(text)
 
 

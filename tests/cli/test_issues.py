@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
+
+import trio
 
 from tests.cli import serving
 from tests.cli.conftest import Command
+from tests.cli.scripted_server import Answer, scripted
 from tests.cli.serving import Site
 
 
@@ -52,6 +56,48 @@ def test_a_comment_comes_from_three_places(here: Command, site: Site) -> None:
     assert (done.code, done.out) == (1, "")
 
 
+def test_comments_are_shown_with_who_wrote_them(here: Command, site: Site) -> None:
+    """A table names the author of each comment; who is not listed any more is a member or agent."""
+    issue = here("issue", "create", "Names").json["identifier"]
+    here("issue", "comment", issue, "from a person")
+    with site.daemon("--agent", "poet", "--exec", "echo from an agent"):
+        here("issue", "update", issue, "--agent", "poet")
+        site.wait_for_run(issue)
+    first, second = here("issue", "show", issue).json["comments"]
+    _, person, agent = here("issue", "show", issue, "--output", "table").out.split("\n\n")
+    assert person == f"Owner (member), {first['created_at']}:\nfrom a person"
+    assert agent == f"poet (agent), {second['created_at']}:\nfrom an agent\n"
+
+
+async def test_a_comment_costs_at_most_two_lists(tmp_path: Path) -> None:
+    """Names are looked up once for each sort of author, and one who is not listed has none."""
+    head = {"identifier": "WF-1", "title": "T", "status": "todo", "description": ""}
+    written = [
+        {"author_type": sort, "author_id": "gone", "created_at": "now", "body": "b"}
+        for sort in ("member", "agent", "member")
+    ]
+    empty = Answer(status=200, body={"items": [], "total": 0})
+    async with scripted(
+        Answer(status=200, body=head),
+        Answer(status=200, body={"items": written, "total": 3}),
+        empty,
+        empty,
+    ) as server:
+        done = await trio.run_process(
+            ["wakeful", "issue", "show", "WF-1", "--output", "table"],
+            cwd=tmp_path,
+            env=serving.environment(WAKEFUL_URL=server.url, WAKEFUL_TOKEN="wkm_x"),
+            capture_stdout=True,
+        )
+    assert done.stdout.decode().splitlines()[2::3] == [
+        "member, now:",
+        "agent, now:",
+        "member, now:",
+    ]
+    asked = [each.path.partition("?")[0].removeprefix("/api") for each in server.asked]
+    assert asked == ["/issues/WF-1", "/issues/WF-1/comments", "/members", "/agents"]
+
+
 def test_an_unknown_agent_is_said(here: Command) -> None:
     """Assigning to a name that no agent bears ends with 1 before anything is made."""
     done = here("issue", "create", "Lost", "--agent", "nobody")
@@ -67,12 +113,26 @@ def test_runs_are_listed_shown_and_stopped(here: Command, site: Site) -> None:
     (run,) = here("run", "list", issue, "--status", "queued").json["items"]
     assert here("run", "show", run["id"]).json == run
     header, line = here("run", "list", issue, "--output", "table").out.splitlines()
-    assert header.split() == ["RUN", "STATUS", "CREATED", "WAKEUP", "SUMMARY"]
+    assert header.split() == ["RUN", "STATUS", "CREATED", "WAKEUP", "SUMMARY", "ERROR"]
     assert line.split()[:2] == [run["id"], "queued"]
     assert here("run", "cancel", run["id"]).json["status"] == "cancelled"
-    done = here("run", "show", "01890000-0000-7000-8000-000000000000")
-    assert (done.code, done.out) == (1, "")
-    assert "(not_found)" in done.err
+    for name in ("01890000-0000-7000-8000-000000000000", "not-a-uuid"):
+        for verb in ("show", "cancel"):
+            done = here("run", verb, name)
+            assert (done.code, done.out, done.err) == (1, "", "run not found\n")
+
+
+def test_a_failed_run_is_seen_in_the_tables(here: Command, site: Site) -> None:
+    """The table of runs shows the beginning of an error, that of an issue counts failed runs."""
+    words = "no luck " * 20
+    with site.daemon("--agent", "stumbler", "--exec", f"echo {words} >&2; exit 1"):
+        issue = here("issue", "create", "Stumble", "--agent", "stumbler").json["identifier"]
+        site.wait_for_run(issue, status="failed")
+    _, line = here("run", "list", issue, "--output", "table").out.splitlines()
+    assert line.endswith("no luck no ...")
+    assert len(line) < 250
+    second = here("issue", "show", issue, "--output", "table").out.splitlines()[1]
+    assert second == f"failed runs: 1 (wakeful run list {issue} --output table)"
 
 
 def test_a_reader_may_leave(site: Site) -> None:

@@ -38,13 +38,15 @@ def play(shell: subprocess.Popen[str], block: str) -> str:
 def test_the_tour_works_as_it_is_printed(place: Path) -> None:
     """Every command of the README's tour succeeds, in order, and shows what the text says."""
     log = place / "tour.log"
+    scratch = place / "tmp"
+    scratch.mkdir()
     with (
         serving.site(place) as site,
         log.open("w") as errors,
         subprocess.Popen(
             ["bash", "--noprofile", "--norc", "-e"],
             cwd=place,
-            env=serving.environment(),
+            env=serving.environment(TMPDIR=str(scratch)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -65,11 +67,25 @@ def test_the_tour_works_as_it_is_printed(place: Path) -> None:
         shell.stdin.close()
         assert shell.wait(serving.SECONDS_MAX) == 0, log.read_text()
         _check(site, seen)
+    assert {*place.iterdir()} == {place / name for name in ("data", "serve.log", "tmp", "tour.log")}
+    assert [*scratch.iterdir()] == []
 
 
 def _check(site: Site, seen: str) -> None:
     """The runs and the answer have been seen, and the rule still stands."""
-    for words in ("completed", "I wait for comments.", "Is anybody there?", "Here I am again."):
+    for words in (
+        "completed",
+        "I wait for comments.",
+        "Is anybody there?",
+        "scribe (agent)",
+        "Here I am again.",
+    ):
         assert words in seen
+    comments = site.wakeful("issue", "show", "WF-1").json["comments"]
+    assert [comment["body"].strip() for comment in comments] == [
+        "I wait for comments.",
+        "Is anybody there?",
+        "Here I am again.",
+    ]
     (rule,) = site.wakeful("issue", "wakeup", "list", "WF-1").json
     assert (rule["mode"], rule["enabled"], rule["agent_name"]) == ("continuous", True, "scribe")

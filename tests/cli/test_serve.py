@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.serve import database_place
 from client.api import Wakeful
 from client.connection import Connection, Server
 from tests.cli import serving
@@ -51,6 +52,7 @@ def test_ctrl_c_stops_it_cleanly(place: Path) -> None:
         assert (place / "ready").read_text() == f"{served.url}\n"
         assert served.server.stop(signal.SIGINT) == 0
         log = served.server.log.read_text()
+    assert not (place / "ready").exists()
     assert "event=server_stopping signal=SIGINT" in log
     assert log.rstrip().endswith("event=server_stopped")
 
@@ -78,6 +80,7 @@ def test_it_serves_on_a_unix_socket(place: Path) -> None:
         with Connection(Server(url=f"unix:{place}/s", token=token)) as connection:
             assert Wakeful(connection).me()["instance_admin"]
         assert server.stop() == 0
+    assert not (place / "s").exists()
 
 
 @pytest.mark.parametrize(
@@ -86,8 +89,13 @@ def test_it_serves_on_a_unix_socket(place: Path) -> None:
         (["--port", "70000"], "port"),
         (["--port", "x"], "--port"),
         (["--config", "missing.toml"], "missing.toml"),
-        (["--data-dir", "file"], "file"),
-        (["--database-url", "postgresql://127.0.0.1:1/none"], "database_unavailable"),
+        (["--data-dir", "file"], "file is not a directory"),
+        (["--host", "nowhere.invalid"], "cannot serve on nowhere.invalid:0: "),
+        (["--socket", "missing/s"], "cannot serve on missing/s: No such file or directory;"),
+        (
+            ["--database-url", "postgresql://sly:fox@127.0.0.1:1/none"],
+            "database at 127.0.0.1:1: the server cannot be reached (database_unavailable)",
+        ),
     ],
 )
 def test_what_keeps_it_from_starting_is_said(place: Path, options: list[str], words: str) -> None:
@@ -97,13 +105,42 @@ def test_what_keeps_it_from_starting_is_said(place: Path, options: list[str], wo
     assert (done.code, done.out) == (1, "")
     assert words in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
+    assert "sly" not in done.err
+    assert "fox" not in done.err
 
 
-def test_a_taken_port_is_said(place: Path) -> None:
-    """A port that is taken ends the start with 1 and a line that names the trouble."""
+def test_a_taken_port_is_said_before_anything_is_done(place: Path) -> None:
+    """A port that is taken ends the start with 1 and a line that names it and the way out.
+
+    No data directory has been made, and the ready file of whoever serves there is left alone.
+    """
+    (place / "ready").write_text("theirs")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = serving.wakeful("serve", "--port", str(port), cwd=place)
+        done = serving.wakeful("serve", "--port", str(port), "--ready-file", "ready", cwd=place)
     assert (done.code, done.out) == (1, "")
-    assert "in use" in done.err.splitlines()[-1]
-    assert "Traceback" not in done.err
+    assert done.err == (
+        f"cannot serve on 127.0.0.1:{port}: Address already in use; choose another with --port\n"
+    )
+    assert [each.name for each in place.iterdir()] == ["ready"]
+    assert (place / "ready").read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:secret@db.example:6432/wakeful", "db.example:6432"),
+        ("postgres://db.example/wakeful", "db.example:5432"),
+        ("postgresql://me@[::1]:6432/x?application_name=y", "[::1]:6432"),
+        ("postgresql://me@[::1]/x", "[::1]:5432"),
+        ("postgresql://me:se/cret@db/x", None),
+        ("postgresql://me:se#cret@db/x", None),
+        ("postgresql://me:se?cret@db/x", None),
+        ("postgresql://me:secret", None),
+        ("postgresql:///x?host=/run/postgresql&user=me&password=secret", None),
+        ("host=db user=me password=secret", None),
+    ],
+)
+def test_a_database_is_named_without_its_login(url: str, place: str | None) -> None:
+    """Of a database URL host and port are shown, and nothing that may be a user or a password."""
+    assert database_place(url) == place

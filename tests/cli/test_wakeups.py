@@ -41,7 +41,7 @@ def test_the_commands_are_offered(command: Command) -> None:
     """W-197: the help of `wakeful issue wakeup` names its commands."""
     text = command("issue", "wakeup", "--help").out
     names = ("events", "create", "update", "list", "get", "runs", "trigger", "disable", "delete")
-    for name in (*names, "enable"):
+    for name in (*names, "enable", "checkin"):
         assert f"  {name} " in text
 
 
@@ -134,6 +134,53 @@ def test_a_bad_duration_is_refused_before_any_request(command: Command, text: st
     assert "no duration" in done.err
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--kind", "every"],
+        ["--after", "10m", "--every", "1h"],
+        ["--event", "comment.created", "--cron", "0 9 * * *"],
+    ],
+)
+@pytest.mark.parametrize("name", [["create", "WF-1"], ["update", "WF-1", NOWHERE]])
+def test_a_rule_waits_for_one_thing(command: Command, name: list[str], options: list[str]) -> None:
+    """W-199: no or several schedules end with 1 and the choice, without any server."""
+    draft = ("--agent-id", "sleeper", "--instruction", "x")
+    done = command("issue", "wakeup", *name, *draft, *options)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "give one of --event, --after, --at, --every, --cron\n"
+
+
+def test_a_check_in_needs_a_note_and_a_run(here: Command, issue: Any) -> None:
+    """W-204: without --note and outside of a run `checkin` ends with 1 and prints no data."""
+    rule = create(here, issue, "--every", "1h")["id"]
+    done = here("issue", "wakeup", "checkin", issue["id"], rule)
+    assert (done.code, done.out) == (1, "")
+    assert "--note" in done.err
+    done = here("issue", "wakeup", "checkin", issue["id"], rule, "--note", "quiet")
+    assert (done.code, done.out) == (1, "")
+    assert "(not_allowed)" in done.err
+
+
+def test_the_command_of_the_note_checks_in(here: Command, site: Site) -> None:
+    """W-155, W-203, W-204: the line of the prompt works as it stands; the run has no comment."""
+    # The mind runs the very line that its prompt shows, and prints what the command says.
+    mind = "sh -c \"$(grep '^wakeful issue wakeup checkin')\" 2>&1"
+    issue = here("issue", "create", "Watched by itself").json
+    with site.daemon("--agent", "watcher", "--exec", mind):
+        body = ("--agent-id", "watcher", "--instruction", "Look.", "--every", "1h")
+        rule = here("issue", "wakeup", "create", issue["id"], *body).json["id"]
+        here("issue", "wakeup", "trigger", issue["id"], rule)
+        run = site.wait_for_run(issue["id"])
+    assert run["result"]["output"] == "checked in\n"
+    assert run["context"]["wakeup_checkin"]["note"] == "..."
+    assert here("issue", "show", issue["id"]).json["comments"] == []
+    table = ("--output", "table")
+    _, line = here("issue", "wakeup", "runs", issue["id"], rule, *table).out.splitlines()
+    assert line.split()[-1] == "..."
+
+
 def test_a_person_says_whom_to_wake(here: Command, issue: Any) -> None:
     """W-201: without --agent-id a person gets 1 and a hint."""
     done = here("issue", "wakeup", "create", issue["id"], "--instruction", "x", "--after", "1m")
@@ -190,10 +237,13 @@ def test_tables_have_these_columns(here: Command, issue: Any) -> None:
     assert header.split() == ["RUN", "STATUS", "CREATED", "CHECK-IN"]
 
 
-@pytest.mark.parametrize("name", ["get", "runs", "trigger", "disable", "enable", "delete"])
+@pytest.mark.parametrize(
+    "name", ["get", "runs", "trigger", "disable", "enable", "delete", "checkin"]
+)
 def test_an_unknown_rule_is_not_found(here: Command, issue: Any, name: str) -> None:
     """W-203: for an unknown id standard error says "wakeup not found" and the code is 1."""
-    done = here("issue", "wakeup", name, issue["id"], NOWHERE)
+    note = ("--note", "quiet") if name == "checkin" else ()
+    done = here("issue", "wakeup", name, issue["id"], NOWHERE, *note)
     assert (done.code, done.out, done.err) == (1, "", "wakeup not found\n")
 
 

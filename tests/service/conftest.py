@@ -19,6 +19,7 @@ import pytest
 import engine.service.agents
 import engine.service.bootstrap
 import engine.service.comments
+import engine.service.identity
 import engine.service.issues
 import engine.service.timeline  # noqa: F401 - as above
 from engine.domain.commands import Command, Query
@@ -30,9 +31,8 @@ from engine.domain.commands.tracker import (
     CreateIssue,
     CreateWorkspace,
 )
-from engine.domain.principal import Principal, Role
+from engine.domain.principal import NOBODY, Principal, Role
 from engine.errors import WakefulError
-from engine.service.identity import NOBODY
 from engine.service.registry import Work, service_for
 from engine.service.tokens import TokenPrefix, mint, token_hash
 from engine.storage import queries

@@ -6,10 +6,14 @@ from uuid import UUID
 import attrs
 import pytest
 
+# Importing a module of use cases registers them.
+import engine.service.daemons  # noqa: F401 - as above
+from engine.domain.commands.runs import RegisterDaemon, RuntimeDraft
 from engine.domain.commands.tracker import (
     ArchiveAgent,
     CreateAgent,
     CreateComment,
+    CreateToken,
     GetAgent,
     ListAgents,
     UnarchiveAgent,
@@ -114,7 +118,7 @@ async def test_owners_and_admins_change_an_agent(execute: Executor, world: World
         assert (view.name, view.instructions) == ("Mine", "Be brief.")
         assert view.max_concurrent_tasks == limit
     assert await execute.refused(world.n, UpdateAgent(agent_id=made.id, name="No")) == "not_allowed"
-    view = await execute(world.m, UpdateAgent(agent_id=made.id, runtime_id=world.runtime_id))
+    view = await execute(world.g, UpdateAgent(agent_id=made.id, runtime_id=world.runtime_id))
     assert (view.runtime.name, view.runtime.provider, view.status) == ("main", "test", "idle")
     view = await execute(world.m, UpdateAgent(agent_id=made.id, runtime_id=None))
     assert (view.runtime, view.status) == (None, "offline")
@@ -170,6 +174,26 @@ async def test_unclaimed_runs_follow_their_agent(
         ("queued", moved),
         ("running", world.runtime_id),
     ]
+
+
+async def test_a_machine_serves_whom_its_owner_lets(execute: Executor, world: World) -> None:
+    """An agent is bound to a runtime by the daemon's owner, or an owner or admin; else 403."""
+    token = CreateToken(workspace_id=world.workspace_id, name="desk", kind="daemon")
+    daemon = await execute.authenticate((await execute(world.m, token)).token)
+    register = RegisterDaemon(
+        daemon_id="desk", runtimes=(RuntimeDraft(name="main", provider="test"),)
+    )
+    runtime_id = (await execute(daemon, register)).runtimes[0].id
+    made = CreateAgent(workspace_id=world.workspace_id, name="Mine", runtime_id=runtime_id)
+    assert await execute.refused(world.n, made, field="runtime_id") == "not_allowed"
+    theirs = await execute(world.n, attrs.evolve(made, runtime_id=None))
+    bind = UpdateAgent(agent_id=theirs.id, runtime_id=runtime_id)
+    assert await execute.refused(world.n, bind, field="runtime_id") == "not_allowed"
+    assert (await execute(world.g, bind)).runtime_id == runtime_id
+    assert (await execute(world.n, bind)).runtime_id == runtime_id, "it is bound already"
+    assert (await execute(world.m, attrs.evolve(made, name="M's"))).runtime_id == runtime_id
+    elsewhere = attrs.evolve(made, name="M's too", runtime_id=world.runtime_id)
+    assert await execute.refused(world.m, elsewhere, field="runtime_id") == "not_allowed"
 
 
 async def test_a_runtime_of_another_workspace_is_none(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from uuid import UUID
 
@@ -9,16 +10,45 @@ import pytest
 import trio
 
 from engine.actors.claims import ClaimDesk
-from engine.domain.commands.runs import CompleteRun, RegisterDaemon, RuntimeDraft, StartRun
-from engine.domain.commands.tracker import CreateToken
+from engine.domain.commands.runs import (
+    CompleteRun,
+    RegisterDaemon,
+    RenewLease,
+    RuntimeDraft,
+    StartRun,
+)
+from engine.domain.commands.tracker import CreateToken, DeleteIssue, UpdateAgent
 from engine.domain.principal import PrincipalKind
 from engine.domain.prompt import PromptFacts, render_prompt
 from engine.domain.views.runs import ClaimAttempt, ClaimedRun
+from engine.service.enqueue import OrdinaryRun, RunReason, enqueue_run
+from engine.service.registry import Work
+from engine.service.reports import renew_lease
 from engine.storage import queries
 from engine.storage.database import Lane, Query, Session
+from tests.service.conftest import Sql
 from tests.service.runs_seed import Floor, floor, refused
 
 __all__ = ["floor"]
+
+LATE = Query("test.late", "SELECT pg_advisory_xact_lock(42)")
+
+
+async def waiting(sql: Sql) -> int:
+    """Return how many locks of this database are waited for."""
+    rows = await sql(
+        "SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+        " WHERE d.datname = current_database() AND NOT l.granted"
+        " UNION ALL SELECT FROM pg_stat_activity s"
+        "  WHERE s.datname = current_database() AND s.wait_event = 'transactionid'"
+    )
+    return len(rows)
+
+
+async def until_waiting(sql: Sql, number: int) -> None:
+    """Return when so many locks of this database are waited for."""
+    while await waiting(sql) < number:
+        await trio.lowlevel.checkpoint()
 
 
 # --- Which run ----------------------------------------------------------------------------------
@@ -61,8 +91,8 @@ async def test_many_claims_in_one_call(floor: Floor) -> None:
         floor.world.a,
     )
     await floor.sql(
-        "INSERT INTO agent_task_queue (agent_id, issue_id, runtime_id)"
-        " SELECT a.id, $1, a.runtime_id FROM agent a WHERE a.name LIKE 'agent %'",
+        "INSERT INTO agent_task_queue (agent_id, issue_id, runtime_id, originator_user_id)"
+        " SELECT a.id, $1, a.runtime_id, a.owner_id FROM agent a WHERE a.name LIKE 'agent %'",
         floor.world.issue,
     )
     first = await floor.claim(max_tasks=100)
@@ -133,8 +163,8 @@ async def test_unknown_runtimes_are_skipped(floor: Floor) -> None:
         " VALUES ($1, 'daemon-2', 'x', 'x', wakeful_now()) RETURNING id",
         floor.world.workspace_id,
     )
+    await floor.sql("UPDATE agent SET runtime_id = $1 WHERE id = $2", row["id"], floor.world.a)
     await floor.enqueue()
-    await floor.sql("UPDATE agent_task_queue SET runtime_id = $1", row["id"])
     own = await floor.enqueue(agent_id=floor.world.b)
     ids = (floor.world.issue, row["id"], floor.world.runtime_id, floor.world.runtime_id)
     assert [run.id for run in await floor.claim(runtime_ids=ids, max_tasks=9)] == [own.id]
@@ -262,6 +292,80 @@ async def test_a_lost_claim_follows_its_agent(floor: Floor) -> None:
     assert (run.id, run.runtime_id) == (lost.id, registered.runtimes[0].id)
 
 
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_run_queued_while_its_agent_moves_follows_it(floor: Floor, later: bool) -> None:
+    """A run is handed out where its agent runs now, also when it was queued as the agent moved."""
+    view = await floor.report(
+        RegisterDaemon(daemon_id="daemon-2", runtimes=(RuntimeDraft(name="x", provider="x"),))
+    )
+    moved = view.runtimes[0].id
+    (row,) = await floor.sql("SELECT wakeful_now() + interval '60 s' AS at")
+    draft = OrdinaryRun(
+        agent_id=floor.world.a,
+        issue_id=floor.world.issue,
+        reason=RunReason.BY_HAND,
+        originator_user_id=floor.world.m.user_id,
+        fire_at=row["at"] if later else None,
+    )
+    await floor.sql("SELECT pg_advisory_lock(42)")
+
+    async def enqueue(session: Session) -> None:
+        await enqueue_run(Work(session=session, caller=floor.world.m), draft)
+        await session.execute(LATE)
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(floor.execute.database.write, Lane.API, enqueue)
+            await until_waiting(floor.sql, 1)
+            await floor.execute(
+                floor.world.o, UpdateAgent(agent_id=floor.world.a, runtime_id=moved)
+            )
+            await floor.sql("SELECT pg_advisory_unlock(42)")
+    (run,) = await floor.sql("SELECT id, runtime_id FROM agent_task_queue")
+    assert run["runtime_id"] == floor.world.runtime_id, "queued for the old runtime"
+    await floor.pass_seconds(61)
+    await floor.beat()
+    await floor.sql("UPDATE agent_runtime SET last_seen_at = wakeful_now()")
+    attempt = await floor.attempt()
+    assert (attempt.runs, attempt.next_look_at) == ((), None)
+    (claimed,) = await floor.claim(daemon_id="daemon-2", runtime_ids=(moved,))
+    assert (claimed.id, claimed.runtime_id) == (run["id"], moved)
+    assert claimed.dispatched_at is not None
+    await floor.start(claimed)
+
+
+async def test_a_renewed_claim_is_not_redelivered(floor: Floor) -> None:
+    """W-105: a claim whose lease is being renewed is not handed out again beside it."""
+    await floor.enqueue()
+    run = await floor.claim_one()
+    await floor.pass_seconds(91)
+    await floor.beat()
+    await floor.sql("SELECT pg_advisory_lock(42)")
+    got: list[ClaimedRun] = []
+    has_looked = trio.Event()
+
+    async def renew(session: Session) -> None:
+        work = Work(session=session, caller=floor.world.daemon)
+        await renew_lease(work, RenewLease(run_id=run.id))
+        await session.execute(LATE)
+
+    async def look() -> None:
+        got.extend(await floor.claim())
+        has_looked.set()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(floor.execute.database.write, Lane.CLAIM, renew)
+            await until_waiting(floor.sql, 1)
+            nursery.start_soon(look)
+            while not has_looked.is_set() and await waiting(floor.sql) < 2:
+                await trio.lowlevel.checkpoint()
+            await floor.sql("SELECT pg_advisory_unlock(42)")
+    assert got == []
+    assert await floor.claim() == ()
+    await floor.start(run)
+
+
 async def test_every_claim_is_a_generation_of_its_own(floor: Floor) -> None:
     """W-104: generations differ also where the clock stands still."""
     await floor.enqueue()
@@ -342,7 +446,7 @@ async def test_the_run_of_a_spent_rule_starts(floor: Floor) -> None:
 async def test_a_rule_that_is_gone_or_changed_gets_no_run(floor: Floor, change: str) -> None:
     """W-106, W-108: a run whose rule no longer stands for it fails; the others are handed out."""
     fired = await floor.fire(await floor.wakeup())
-    other = await floor.enqueue(agent_id=floor.world.b)
+    other = await floor.enqueue(agent_id=floor.world.b, originator_user_id=floor.world.n.user_id)
     await floor.sql(change)
     assert [run.id for run in await floor.claim(max_tasks=2)] == [other.id]
     (row,) = await floor.sql(
@@ -358,6 +462,41 @@ async def test_a_rule_that_is_gone_or_changed_gets_no_run(floor: Floor, change: 
     assert not await floor.sql("SELECT FROM task_token WHERE task_id = $1", fired)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM member WHERE user_id = (SELECT id FROM app_user WHERE name = 'M')",
+        "UPDATE agent SET visibility = 'private' WHERE name = 'A'",
+        "UPDATE agent_task_queue SET originator_user_id = NULL",
+    ],
+)
+async def test_an_ordinary_run_needs_its_persons_right(floor: Floor, change: str) -> None:
+    """W-196, W-108: a run whose person may not invoke the agent any more fails at the claim."""
+    run = await floor.enqueue()
+    await floor.sql(change)
+    assert await floor.claim() == ()
+    (row,) = await floor.sql("SELECT status, failure_reason, error FROM agent_task_queue")
+    assert (row["status"], row["failure_reason"]) == ("failed", "invalid_task_identity")
+    assert "may no longer" in row["error"]
+    (told,) = await floor.sql("SELECT details FROM activity_log WHERE action = 'run_failed'")
+    assert told["details"]["task_id"] == str(run.id)
+    assert not await floor.sql("SELECT FROM task_token UNION ALL SELECT FROM run_lease")
+
+
+async def test_a_lost_claim_of_a_deleted_issue_ends(floor: Floor) -> None:
+    """W-189: a claim that was lost is not handed out again for an issue that is gone; it fails."""
+    await floor.sql("UPDATE agent SET max_concurrent_tasks = 1 WHERE id = $1", floor.world.a)
+    await floor.enqueue()
+    lost = await floor.claim_one()
+    await floor.execute(floor.world.m, DeleteIssue(issue_id=floor.world.issue))
+    other = await floor.enqueue(issue_id=floor.world.other_issue)
+    await floor.pass_seconds(91)
+    await floor.beat()
+    assert [run.id for run in await floor.claim()] == [other.id]
+    assert await floor.status(lost.id) == "failed"
+    assert not await floor.sql("SELECT FROM task_token WHERE task_id = $1", lost.id)
+
+
 async def test_a_refused_run_lets_the_next_one_of_its_agent_out(floor: Floor) -> None:
     """W-108: behind a refused run the same claim finds the agent's next run."""
     await floor.fire(await floor.wakeup())
@@ -367,6 +506,22 @@ async def test_a_refused_run_lets_the_next_one_of_its_agent_out(floor: Floor) ->
 
 
 # --- Plans --------------------------------------------------------------------------------------
+
+
+async def plan_of_candidates(floor: Floor, explain: str) -> list[str]:
+    """Return the plan with which a claim of the world's daemon finds its candidates."""
+    claims = queries.load("claims")
+    query = Query("test.explain", f"{explain} {claims.candidates.text}")
+    runtimes = [floor.world.runtime_id]
+
+    async def plan(session: Session) -> list[str]:
+        caller = (floor.world.workspace_id, "daemon-1", floor.world.daemon.token_id)
+        row = await session.fetchrow(claims.caller, *caller, runtimes, 150)
+        assert row is not None
+        rows = await session.fetch(query, runtimes, row["now"], None, 5, [], 200, 90)
+        return [line["QUERY PLAN"].strip() for line in rows]
+
+    return (await floor.execute.database.write(Lane.CLAIM, plan)).result
 
 
 @pytest.mark.parametrize("statistics", ["of an empty queue", "of a full queue"])
@@ -384,22 +539,34 @@ async def test_candidates_are_found_by_index(floor: Floor, statistics: str) -> N
     await floor.sql(fill, "running", 1)
     if statistics == "of a full queue":
         await floor.sql("ANALYZE")
-    claims = queries.load("claims")
-    explain = Query("test.explain", f"EXPLAIN {claims.candidates.text}")
-    runtimes = [floor.world.runtime_id]
-
-    async def plan(session: Session) -> list[str]:
-        caller = (floor.world.workspace_id, "daemon-1", floor.world.daemon.token_id)
-        row = await session.fetchrow(claims.caller, *caller, runtimes, 150)
-        assert row is not None
-        rows = await session.fetch(explain, runtimes, row["now"], None, 5, [], 200, 90)
-        return [line["QUERY PLAN"].strip() for line in rows]
-
-    lines = (await floor.execute.database.write(Lane.CLAIM, plan)).result
-    scans = [line for line in lines if "Scan" in line and "Function Scan" not in line]
+    lines = await plan_of_candidates(floor, "EXPLAIN")
+    scans = [line for line in lines if "Scan" in line and "Subquery Scan" not in line]
     assert all("Index" in line and "Bitmap" not in line for line in scans), "\n".join(lines)
     assert any("agent_task_claim_idx" in line for line in scans)
     assert not any("Hash" in line or "Materialize" in line for line in lines)
+
+
+async def test_a_full_agents_queue_is_not_walked(floor: Floor) -> None:
+    """W-101: what waits for an agent at its limit costs a claim nothing, however much it is."""
+    await floor.sql("UPDATE agent SET max_concurrent_tasks = 1 WHERE name = 'A'")
+    await floor.enqueue()
+    await floor.start(await floor.claim_one())
+    await floor.sql(
+        "INSERT INTO agent_task_queue (agent_id, issue_id, runtime_id, originator_user_id,"
+        "   priority, context)"
+        " SELECT a.id, i.id, a.runtime_id, a.owner_id, 4,"
+        "        jsonb_build_object('wakeup_id', gen_random_uuid())"
+        "   FROM agent a, issue i, generate_series(1, 2000)"
+        "  WHERE a.name = 'A' AND i.title = 'K'",
+    )
+    run = await floor.enqueue(agent_id=floor.world.b)
+    lines = await plan_of_candidates(floor, "EXPLAIN (ANALYZE, TIMING OFF)")
+    scans = [line for line in lines if "Scan" in line and "agent_task_" in line]
+    counts = [re.search(r"actual rows=([\d.]+) loops=(\d+)", line) for line in scans]
+    read = sum(float(found[1]) * int(found[2]) for found in counts if found is not None)
+    removed = [int(line.rpartition(" ")[2]) for line in lines if line.startswith("Rows Removed")]
+    assert 0 < read + sum(removed) < 50, "\n".join(lines)
+    assert [each.id for each in await floor.claim(max_tasks=9)] == [run.id]
 
 
 # --- Races --------------------------------------------------------------------------------------

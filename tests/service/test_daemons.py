@@ -9,11 +9,8 @@ import pytest
 
 from engine import limits
 from engine.domain.commands.runs import Heartbeat, RegisterDaemon, RuntimeDraft
-from engine.domain.commands.tracker import CreateToken
+from engine.domain.commands.tracker import CreateToken, UpdateAgent
 from engine.domain.principal import Principal
-from engine.service.enqueue import move_runs
-from engine.service.registry import Work
-from engine.storage.database import Lane, Session
 from tests.service.runs_seed import Floor, floor, refused
 
 __all__ = ["floor"]
@@ -25,10 +22,10 @@ def registering(**changes: Any) -> RegisterDaemon:
     return RegisterDaemon(**{"daemon_id": "daemon-1", "runtimes": (MAIN,), **changes})
 
 
-async def second_daemon(floor: Floor) -> Principal:
-    """Return a daemon token that has not registered anything."""
+async def second_daemon(floor: Floor, owner: Principal | None = None) -> Principal:
+    """Return a daemon token, of O or of this person, that has not registered anything."""
     made = await floor.execute(
-        floor.world.o,
+        owner or floor.world.o,
         CreateToken(workspace_id=floor.world.workspace_id, name="second", kind="daemon"),
     )
     return await floor.execute.authenticate(made.token)
@@ -70,6 +67,23 @@ async def test_a_name_belongs_to_the_token_that_registered_it(floor: Floor) -> N
     view = await floor.execute(second, registering())
     assert view.runtimes[0].id == floor.world.runtime_id
     assert await refused(floor, floor.world.daemon, registering()) == "daemon_mismatch"
+
+
+@pytest.mark.parametrize("ending", ["revoked_at", "expires_at"])
+async def test_a_free_name_stays_with_its_person(floor: Floor, ending: str) -> None:
+    """W-102: when its token has ended, a name is for its person, or for an owner or admin."""
+    first = await second_daemon(floor, floor.world.m)
+    await floor.execute(first, registering(daemon_id="desk"))
+    end = f"UPDATE access_token SET {ending} = wakeful_now() WHERE id = $1"
+    await floor.sql(end, first.token_id)
+    stranger = await second_daemon(floor, floor.world.n)
+    assert await refused(floor, stranger, registering(daemon_id="desk")) == "daemon_mismatch"
+    again = await second_daemon(floor, floor.world.m)
+    await floor.execute(again, registering(daemon_id="desk"))
+    await floor.sql(end, again.token_id)
+    assert await refused(floor, stranger, registering(daemon_id="desk")) == "daemon_mismatch"
+    admin = await second_daemon(floor, floor.world.g)
+    await floor.execute(admin, registering(daemon_id="desk"))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +144,50 @@ async def test_no_retry_beside_a_successor_or_after_the_last_attempt(floor: Floo
     assert not await floor.sql("SELECT FROM agent_task_queue WHERE status = 'queued'")
 
 
+async def move_agent(floor: Floor) -> UUID:
+    """Bind agent A to a runtime of another daemon, and return that runtime."""
+    other = await second_daemon(floor)
+    view = await floor.execute(other, registering(daemon_id="daemon-2"))
+    runtime_id: UUID = view.runtimes[0].id
+    await floor.execute(floor.world.o, UpdateAgent(agent_id=floor.world.a, runtime_id=runtime_id))
+    return runtime_id
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+async def test_recovered_work_goes_where_its_agent_runs(floor: Floor, is_started: bool) -> None:
+    """W-110: the retry of a run, or the run given back, is for the runtime the agent has now."""
+    await floor.enqueue()
+    run = await floor.claim_one()
+    if is_started:
+        await floor.start(run)
+    moved = await move_agent(floor)
+    await floor.report(registering())
+    (row,) = await floor.sql("SELECT id, runtime_id FROM agent_task_queue WHERE status = 'queued'")
+    assert (row["runtime_id"], row["id"] == run.id) == (moved, not is_started)
+    assert floor.execute.work is not None
+    assert moved in floor.execute.work.runtimes
+    assert await floor.claim() == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE agent SET archived_at = wakeful_now() WHERE name = 'A'",
+        "DELETE FROM issue WHERE title = 'I'",
+    ],
+)
+async def test_no_retry_for_what_is_gone(floor: Floor, change: str) -> None:
+    """W-110: the lost run of an archived agent or of a deleted issue is not tried again."""
+    await floor.enqueue()
+    run = await floor.claim_one()
+    await floor.start(run)
+    await floor.sql("DELETE FROM activity_log")
+    await floor.sql(change)
+    await floor.report(registering())
+    rows = await floor.sql("SELECT id, status FROM agent_task_queue")
+    assert [(row["id"], row["status"]) for row in rows] == [(run.id, "failed")]
+
+
 async def test_a_claim_that_was_never_started_is_queued_again(floor: Floor) -> None:
     """W-110: a claim lost in a restart costs no attempt: the same run is queued again at once."""
     await floor.enqueue()
@@ -181,15 +239,10 @@ async def test_waiting_runs_follow_their_agent(floor: Floor) -> None:
     new = RuntimeDraft(name="gpu", provider="x")
     view = await floor.report(registering(runtimes=(MAIN, new)))
     target = view.runtimes[1].id
-    told: set[UUID] = set()
-
-    async def move(session: Session) -> None:
-        work = Work(session=session, caller=floor.world.o)
-        await move_runs(work, floor.world.a, target)
-        told.update(work.runtimes)
-
-    await floor.execute.database.write(Lane.API, move)
-    assert told == {target}
+    await floor.execute(floor.world.o, UpdateAgent(agent_id=floor.world.a, runtime_id=target))
+    assert floor.execute.work is not None
+    assert floor.execute.work.runtimes == {target}
+    assert (await run_row(floor, run.id))["runtime_id"] == target
     assert await floor.claim() == ()
     (claimed,) = await floor.claim(runtime_ids=(target,))
     assert claimed.id == run.id

@@ -127,6 +127,8 @@ async def test_an_unavailable_agent_gets_no_run(floor: Floor, change: str) -> No
     with pytest.raises(WakefulError) as caught:
         await floor.enqueue()
     assert caught.value.code == "agent_unavailable"
+    assert caught.value.details == {"field": "agent_id"}
+    assert "wakeful daemon --agent NAME --exec COMMAND" in caught.value.message
     assert not await floor.sql("SELECT FROM agent_task_queue")
 
 

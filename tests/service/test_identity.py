@@ -24,8 +24,7 @@ from engine.domain.commands.tracker import (
     Me,
     RemoveMember,
 )
-from engine.domain.principal import PrincipalKind, Role
-from engine.service.identity import NOBODY
+from engine.domain.principal import NOBODY, PrincipalKind, Role
 from engine.service.tokens import TokenPrefix, mint, token_hash
 from tests.service.conftest import Executor, RunOf, Sql, World
 

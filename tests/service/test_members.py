@@ -14,9 +14,8 @@ from engine.domain.commands.tracker import (
     ListMembers,
     RemoveMember,
 )
-from engine.domain.principal import Principal, Role
+from engine.domain.principal import NOBODY, Principal, Role
 from engine.errors import WakefulError
-from engine.service.identity import NOBODY
 from engine.service.tokens import token_hash
 from tests.service.conftest import Executor, Sql, World
 

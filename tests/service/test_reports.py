@@ -21,7 +21,7 @@ from engine.domain.commands.runs import (
     StartRun,
     WaitLocalDirectory,
 )
-from engine.domain.commands.tracker import CreateComment, CreateToken
+from engine.domain.commands.tracker import CreateComment, CreateToken, DeleteIssue
 from engine.domain.views.runs import ClaimedRun
 from engine.errors import WakefulError
 from tests.service.runs_seed import Floor, floor, refused
@@ -225,6 +225,52 @@ async def test_an_end_of_another_claim_is_stale(floor: Floor) -> None:
     ):
         assert await refused(floor, floor.world.daemon, command) == "stale_claim"
     assert await floor.status(run.id) == "running"
+
+
+async def test_an_old_claim_does_not_end_the_new_one(floor: Floor) -> None:
+    """W-104: after a redelivery to the same daemon, reports of the lost claim are `stale_claim`."""
+    lost = await claimed(floor)
+    await floor.pass_seconds(91)
+    await floor.beat()
+    new = await floor.claim_one()
+    assert (new.id, new.dispatched_at != lost.dispatched_at) == (lost.id, True)
+    generation = lost.dispatched_at
+    wait = WaitLocalDirectory(run_id=lost.id, reason="busy", dispatched_at=generation)
+    fail = FailRun(run_id=lost.id, dispatched_at=generation)
+    for command in (wait, fail):
+        assert await refused(floor, floor.world.daemon, command) == "stale_claim"
+    await floor.start(new)
+    complete = CompleteRun(run_id=lost.id, dispatched_at=generation)
+    for ending in (complete, fail):
+        assert await refused(floor, floor.world.daemon, ending) == "stale_claim"
+    view = await floor.report(CompleteRun(run_id=new.id, dispatched_at=new.dispatched_at))
+    assert view.status == "completed"
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
+async def test_a_run_outlives_its_issue(floor: Floor, end: str, is_started: bool) -> None:
+    """W-189: a run claimed before its issue was deleted goes on, ends, and frees its agent."""
+    await floor.sql("UPDATE agent SET max_concurrent_tasks = 1 WHERE id = $1", floor.world.a)
+    run = await (running if is_started else claimed)(floor)
+    await floor.execute(floor.world.m, DeleteIssue(issue_id=floor.world.issue))
+    other = await floor.enqueue(issue_id=floor.world.other_issue)
+    assert await floor.claim() == ()
+    if not is_started:
+        await floor.start(run)
+    await floor.report(ReportProgress(run_id=run.id, summary="almost done"))
+    if end == "cancel":
+        assert (await floor.execute(floor.world.m, GetRun(run_id=run.id))).status == "running"
+        view = await floor.execute(floor.world.m, CancelRun(run_id=run.id))
+        assert view.status == "cancelled"
+    else:
+        complete = CompleteRun(run_id=run.id, output="a word")
+        fail = FailRun(run_id=run.id, error="a word")
+        view = await floor.report(complete if end == "complete" else fail)
+        assert view.status == ("completed" if end == "complete" else "failed")
+    assert await comments(floor) == [], "there is nothing to comment on"
+    assert not await floor.sql("SELECT FROM task_token UNION ALL SELECT FROM run_lease")
+    assert [each.id for each in await floor.claim()] == [other.id]
 
 
 async def test_an_end_wakes_waiting_claims(floor: Floor) -> None:

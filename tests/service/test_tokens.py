@@ -8,8 +8,7 @@ import attrs
 import pytest
 
 from engine.domain.commands.tracker import Authenticate, CreateToken, ListTokens, RevokeToken
-from engine.domain.principal import PrincipalKind
-from engine.service.identity import NOBODY
+from engine.domain.principal import NOBODY, PrincipalKind
 from engine.service.tokens import token_hash
 from tests.service.conftest import Executor, Sql, World
 

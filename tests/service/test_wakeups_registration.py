@@ -164,9 +164,9 @@ async def test_an_agent_that_cannot_run_is_refused(
     """W-012: an archived agent and one without a runtime are 400."""
     command = CreateRule(issue_id=world.issue, draft=a_draft(world))
     await sql("UPDATE agent SET archived_at = wakeful_now() WHERE id = $1", world.a)
-    assert await refused(execute, world.m, command) == "agent_unavailable"
+    assert await execute.refused(world.m, command, field="agent_id") == "agent_unavailable"
     await sql("UPDATE agent SET archived_at = NULL, runtime_id = NULL WHERE id = $1", world.a)
-    assert await refused(execute, world.m, command) == "agent_unavailable"
+    assert await execute.refused(world.m, command, field="agent_id") == "agent_unavailable"
 
 
 async def test_filters_name_members_by_their_user(

@@ -1,4 +1,4 @@
-"""The lock file holds exactly what pyproject.toml asks for, by hash and without an address."""
+"""The lock files hold exactly what pyproject.toml asks for, by hash and without an address."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import tomllib
 from collections.abc import Iterator
 from typing import Final
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.tidy import sources
 from tests.tidy.sources import Finding, Source
 
+EVERYTHING: Final = "requirements.txt"
+RUNTIME: Final = "requirements-runtime.txt"
 PIN: Final = re.compile(
     r"^([\w.-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
@@ -42,9 +45,10 @@ def unsatisfied(wanted: list[str], pinned: dict[str, str]) -> list[str]:
     return [text for text in wanted if not is_satisfied(Requirement(text))]
 
 
-def test_the_lock_file_is_hashes_only() -> None:
-    """Every line of requirements.txt is a pin with hashes or a comment; no option, no address."""
-    found = list(loose_lines(sources.read("requirements.txt")))
+@pytest.mark.parametrize("path", [EVERYTHING, RUNTIME])
+def test_a_lock_file_is_hashes_only(path: str) -> None:
+    """Every line of a lock file is a pin with hashes or a comment; no option, no address."""
+    found = list(loose_lines(sources.read(path)))
     sources.expect_none(found)
 
 
@@ -56,7 +60,21 @@ def test_the_lock_file_satisfies_the_project() -> None:
         *project["project"]["dependencies"],
         *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
     ]
-    assert unsatisfied(wanted, pins(sources.read("requirements.txt"))) == []
+    assert unsatisfied(wanted, pins(sources.read(EVERYTHING))) == []
+
+
+def test_the_runtime_is_locked_alone_and_alike() -> None:
+    """What an installed wheel needs is a part of the whole lock, with nothing for developers."""
+    project = tomllib.loads(sources.read("pyproject.toml").text)["project"]
+    runtime = sources.read(RUNTIME)
+    assert unsatisfied(project["dependencies"], pins(runtime)) == []
+    whole = {match[0] for match in PIN.finditer(sources.read(EVERYTHING).text)}
+    assert {match[0] for match in PIN.finditer(runtime.text)} < whole
+    assert unsatisfied(["pytest", "ruff", "pip-tools"], pins(runtime)) == [
+        "pytest",
+        "ruff",
+        "pip-tools",
+    ]
 
 
 def test_what_does_not_belong_into_the_lock_file_is_found() -> None:

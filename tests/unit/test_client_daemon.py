@@ -118,9 +118,10 @@ async def test_a_run_is_claimed_started_and_reported(
 
 
 async def test_a_failing_command_fails_the_run(autojump_clock: trio.testing.MockClock) -> None:
-    """Another exit code than 0 is reported as a failure with the end of standard error."""
+    """W-104: another exit code than 0 fails this very claim, with the end of standard error."""
     played = Played()
     await serve(played, badly)
+    assert GENERATION in played.body("fail")
     assert '"error":"no luck"' in played.body("fail")
     assert '"failure_reason":"agent_error"' in played.body("fail")
     assert played.count("complete") == 0

@@ -1,5 +1,7 @@
 """The prompt of each sort of run."""
 
+import shlex
+
 import pytest
 
 from engine.domain.prompt import MARKER, PromptFacts, render_prompt
@@ -36,7 +38,7 @@ def test_a_comment_is_named_not_quoted() -> None:
     """W-091: the prompt of a comment names the comment and its thread and answers there."""
     prompt = render_prompt(facts(trigger_comment_id=COMMENT, thread_id=ROOT))
     assert f"Comment: {COMMENT}, in the thread of {ROOT}" in prompt
-    assert f"wakeful issue comment {ISSUE} --parent {COMMENT}" in prompt
+    assert f"wakeful issue comment {ISSUE} --parent {COMMENT} " in prompt
     assert MARKER not in prompt
     assert "wakeup" not in prompt
 
@@ -53,7 +55,18 @@ def test_an_assignment_says_so() -> None:
     assert "assigned to you" in prompt
     assert "Note:" not in prompt
     assert "--parent" not in prompt
-    assert prompt.endswith(f"wakeful issue comment {ISSUE}\n")
+
+
+@pytest.mark.parametrize("thread", [None, COMMENT])
+def test_the_reply_command_is_whole(thread: object) -> None:
+    """W-091: the last command holds its text: standard input is the prompt, and no text is left."""
+    command = render_prompt(facts(trigger_comment_id=thread)).splitlines()[-2]
+    words = ["wakeful", "issue", "comment", str(ISSUE)]
+    parent = [] if thread is None else ["--parent", str(thread)]
+    assert shlex.split(command)[:-1] == [*words, *parent]
+    assert shlex.split(command)[-1]
+    last = render_prompt(facts()).splitlines()[-1]
+    assert "--body-file FILE" in last
 
 
 def test_a_run_by_hand_carries_its_note() -> None:

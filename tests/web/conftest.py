@@ -17,6 +17,7 @@ from engine.app import Engine
 from tests.web.samples import ANSWERS
 from tests.web.stand_in import MEMBER, StandInEngine
 from web.app import serve
+from web.listening import listening
 
 
 @attrs.frozen
@@ -65,13 +66,14 @@ def is_whole(received: bytes | bytearray) -> bool:
 async def serving(engine: Engine) -> AsyncIterator[Server]:
     """Serve an engine on a free port for as long as the block lasts."""
     shutdown = trio.Event()
-    async with trio.open_nursery() as nursery:
-        run = partial(serve, engine, host="127.0.0.1", port=0, shutdown=shutdown)
-        url: str = await nursery.start(run)
-        try:
-            yield Server(url, shutdown)
-        finally:
-            shutdown.set()
+    with listening("127.0.0.1", 0, None) as listener:
+        async with trio.open_nursery() as nursery:
+            run = partial(serve, engine, listener, shutdown=shutdown)
+            url: str = await nursery.start(run)
+            try:
+                yield Server(url, shutdown)
+            finally:
+                shutdown.set()
 
 
 @pytest.fixture

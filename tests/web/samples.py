@@ -358,6 +358,14 @@ WAKEUPS: Final = (
         204,
     ),
     Sample(
+        "POST",
+        f"/issues/WF-12/wakeups/{THING}/checkin",
+        {"note": "All quiet."},
+        wakeups.CheckIn(**_RULE, note="All quiet."),
+        None,
+        204,
+    ),
+    Sample(
         "GET",
         f"/issues/WF-12/wakeups/{THING}/runs",
         {},

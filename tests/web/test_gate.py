@@ -173,6 +173,7 @@ async def test_who_sends_too_much_learns_why(server: Server) -> None:
             "/issues/WF-12/wakeups/00000000-0000-0000-0000-000000000301/enable",
             limits.BODY_ENABLE_BYTES_MAX,
         ),
+        ("/issues/WF-12/wakeups/00000000-0000-0000-0000-000000000301/checkin", 8_192),
     ],
 )
 async def test_each_route_has_its_size(
@@ -180,7 +181,12 @@ async def test_each_route_has_its_size(
 ) -> None:
     """W-011: a body may have exactly as many bytes as its route takes, announced or not."""
     method = "PUT" if path.endswith("301") else "POST"
-    body = {"title": "a"} if path == "/issues" else {"revision": 1} if "enable" in path else {}
+    bodies: dict[str, dict[str, object]] = {
+        "issues": {"title": "a"},
+        "enable": {"revision": 1},
+        "checkin": {"note": "a"},
+    }
+    body = bodies.get(path.rpartition("/")[2], {})
     text = json.dumps(body).encode()
 
     async def piece(extra: int) -> AsyncIterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -55,6 +56,8 @@ WRONG_TIMES: Final = (
     "1893456000",
 )
 WRONG_DAYS: Final = ("", "2030", "2030-1-1", "2030-02-30", "2030-01-01T00:00:00Z", "20300101")
+# Words of the library behind the schemas: a client speaks JSON, not Python.
+FOREIGN: Final = re.compile(r"[Ii]nput|tuple|dict|extra|parse|not allowed")
 TEXTS: Final = ('"\\u0000"', '"\\ud800"', '"\\udfff\\ud800"', '"a\\u0000b"')
 
 
@@ -107,6 +110,7 @@ async def refused(
     problem = response.json()
     assert problem["code"] in codes, text[:100]
     assert problem["error"] == problem["detail"]
+    assert not FOREIGN.search(problem["detail"]), problem
     if field is not None:
         assert problem["details"]["field"].split(".")[0] == field, (text[:100], problem)
 

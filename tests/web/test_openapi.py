@@ -171,6 +171,31 @@ def test_sound_bodies_are_as_described(each: Sample) -> None:
     assert resolve(schema["$ref"])["additionalProperties"] is False
 
 
+def test_a_rule_is_described_with_what_it_needs() -> None:
+    """W-001, W-005: the body of a rule lists what is required, its closed sets and its bounds."""
+    schema = DOCUMENT["components"]["schemas"]["RuleConfiguration"]
+    fields = schema["properties"]
+    assert schema["required"] == ["instruction", "kind"]
+    assert fields["kind"]["enum"] == ["event", "at", "every", "cron"]
+    assert fields["mode"]["anyOf"][0]["enum"] == ["once", "continuous"]
+    assert "comment.created" in fields["event_types"]["anyOf"][0]["items"]["enum"]
+    after, interval = (fields[name]["anyOf"][0] for name in ("after_seconds", "interval_seconds"))
+    assert (after["minimum"], after["maximum"]) == (1, 31_536_000)
+    assert (interval["minimum"], interval["maximum"]) == (60, 31_536_000)
+    assert operation_of("create_wakeup")["requestBody"]["required"] is True
+
+
+def operation_of(name: str) -> dict[str, Any]:
+    """Return the operation with this id."""
+    (found,) = (
+        each
+        for operations in DOCUMENT["paths"].values()
+        for each in operations.values()
+        if each["operationId"] == name
+    )
+    return found  # type: ignore[no-any-return] # parsed JSON
+
+
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.method == "PATCH"])
 def test_a_change_is_described_without_defaults(route: Route) -> None:
     """What a PATCH does not send keeps its value, so no field of it has a default or is needed."""

@@ -148,6 +148,32 @@ async def test_what_is_not_there_is_a_problem(
     assert ("allow" in response.headers) == (status == 405)
 
 
+@pytest.mark.parametrize(
+    ("fields", "code", "detail"),
+    [
+        ({"event_types": "x"}, "invalid_input", "event_types: must be a list of texts"),
+        ({"event_types": [1]}, "invalid_input", "event_types.0: must be a text"),
+        ({"after_seconds": "5"}, "invalid_input", "after_seconds: must be a whole number"),
+        ({"after_seconds": 2**31}, "invalid_input", "after_seconds: must be at most 2147483647"),
+        ({"agent_id": "me"}, "invalid_input", "agent_id: must be a UUID"),
+        ({"colour": 1}, "unknown_field", "colour: unknown field"),
+    ],
+)
+async def test_a_refusal_is_a_plain_sentence(
+    client: httpx.AsyncClient, fields: dict[str, Any], code: str, detail: str
+) -> None:
+    """W-003, W-011: what is wrong with a field is said in words of JSON, not of the library's."""
+    problem = (await client.post("/issues/WF-12/wakeups", json=fields)).json()
+    assert (problem["code"], problem["detail"]) == (code, detail)
+
+
+async def test_a_browser_is_led_to_the_description(server: Server) -> None:
+    """Who opens the server's bare address gets to the page that describes the API."""
+    async with httpx.AsyncClient() as browser:
+        response = await browser.get(f"{server.url}/")
+    assert (response.status_code, response.headers["location"]) == (302, "/api/docs")
+
+
 async def test_a_slash_at_the_end_changes_nothing(client: httpx.AsyncClient) -> None:
     """An address answers the same with one trailing slash, without a redirect."""
     assert (await client.get("/health/")).status_code == 200

@@ -143,6 +143,37 @@ async def test_a_rule_is_switched_and_goes(place: Place) -> None:
     assert (await place.call("GET", where, status=404))["code"] == "not_found"
 
 
+async def test_a_scheduled_check_checks_in(place: Place) -> None:
+    """W-154, W-155: over HTTP a check-in is 204 in its run alone, is shown, and is no comment."""
+    agent = await place.agent()
+    await place.call("POST", "/issues", {"title": "Watch"}, status=201)
+    body = {
+        "kind": "every",
+        "interval_seconds": 60,
+        "agent_id": agent["id"],
+        "instruction": "Look.",
+    }
+    rule = await place.call("POST", "/issues/WF-1/wakeups", body, status=201)
+    where = f"/issues/WF-1/wakeups/{rule['id']}"
+    await place.call("POST", f"{where}/trigger", status=204)
+    (task,) = await place.claim(agent, wait_seconds=10)
+    run = f"/daemon/tasks/{task['id']}"
+    note = {"note": "All quiet."}
+    async with place.server.client(task["token"]) as as_run:
+        early = await as_run.post(f"{where}/checkin", json=note)
+        assert (early.status_code, early.json()["code"]) == (409, "conflict")
+        await place.call("POST", f"{run}/start", {"dispatched_at": task["dispatched_at"]})
+        long = await as_run.post(f"{where}/checkin", json={"note": "x" * 501})
+        assert (long.status_code, long.json()["details"]) == (400, {"field": "note"})
+        accepted = await as_run.post(f"{where}/checkin", json=note)
+        assert (accepted.status_code, accepted.content) == (204, b"")
+    by_person = await place.call("POST", f"{where}/checkin", note, status=403)
+    assert by_person["code"] == "not_allowed"
+    await place.call("POST", f"{run}/complete", {"output": "Nothing new."})
+    assert (await place.call("GET", f"{where}/runs"))[0]["checkin_note"] == "All quiet."
+    assert (await place.call("GET", "/issues/WF-1/comments"))["total"] == 0
+
+
 async def test_a_run_by_hand_joins_the_pending_one(place: Place) -> None:
     """POST runs is 201 for a new run and 200 for one that was pending already; cancel ends it."""
     agent = await place.agent()

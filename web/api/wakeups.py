@@ -12,7 +12,7 @@ from engine.domain.events import catalogue
 from engine.domain.views.wakeups import RuleRunView, RuleView
 from web.routing import Call, Routes, Scope
 from web.schemas.inputs import Nothing
-from web.schemas.wakeups import Enabling, RuleConfiguration
+from web.schemas.wakeups import CheckingIn, Enabling, RuleConfiguration
 
 routes: Final = Routes("Wakeups")
 _RULES: Final = "/issues/{issue}/wakeups"
@@ -93,6 +93,17 @@ async def disable_wakeup(call: Call[Nothing]) -> Any:
 async def trigger_wakeup(call: Call[Nothing]) -> None:
     """Wake now."""
     await call.submit(ask.TriggerRule(**_rule(call)))
+
+
+@routes(
+    "POST",
+    f"{_RULE}/checkin",
+    takes=CheckingIn,
+    bytes_max=limits.BODY_CHECK_IN_BYTES_MAX,
+)
+async def check_in_to_wakeup(call: Call[CheckingIn]) -> None:
+    """Say, from a run of a scheduled check, that there is nothing to report; needs a run token."""
+    await call.submit(ask.CheckIn(**_rule(call), note=call.input.note))
 
 
 @routes("GET", f"{_RULE}/runs", answers=tuple[RuleRunView, ...])

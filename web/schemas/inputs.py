@@ -1,14 +1,14 @@
 """The model behind every body and query, and the types of their fields.
 
 Strict: a number is a JSON integer, an id a UUID in its usual form, an instant RFC 3339 with an
-offset (W-003); a field that nobody asked for is refused by name (W-011). What a text may say is
-the use case's business.
+offset (W-003); an unknown field is refused by name (W-011). What a text may say is the use case's
+business.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Self, TypeAlias
 from uuid import UUID
@@ -27,7 +27,21 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 _CODES: Final = {"extra_forbidden": "unknown_field", "missing": "missing_field"}
-_MESSAGES: Final = {"extra_forbidden": "nobody asked for this field", "missing": "it is missing"}
+# What pydantic finds, in our words; a value is never repeated. Our own validators speak for
+# themselves (value_error), and whatever else there may be is wrong without a reason.
+_SENTENCES: Final = {
+    "extra_forbidden": "unknown field",
+    "missing": "it is missing",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+}
+_OWN: Final = "value_error"
+_OTHERWISE: Final = "has a value that is not allowed"
 # The first error of the most telling sort is answered: what is unknown was never meant for us.
 _RANKS: Final = {"extra_forbidden": 0, "missing": 2}
 _RANK_OTHERS: Final = 1
@@ -61,19 +75,25 @@ def _parse_digits(text: object) -> int:
     return int(text)
 
 
-def listed(values: object) -> object:
-    """Return a JSON array as the tuple that records hold; anything else as it is."""
-    return tuple(values) if isinstance(values, list) else values
+def listed(items: str) -> Callable[[object], object]:
+    """Return what makes the tuple that records hold of a JSON array of `items` (a plural)."""
+
+    def as_tuple(values: object) -> object:
+        if not isinstance(values, list):
+            raise ValueError(f"must be a list of {items}")  # noqa: TRY004 - pydantic reads these
+        return tuple(values)
+
+    return as_tuple
 
 
 Id: TypeAlias = Annotated[UUID, BeforeValidator(parse_uuid)]
 Instant: TypeAlias = Annotated[datetime, BeforeValidator(_parse_instant)]
 Day: TypeAlias = Annotated[date, BeforeValidator(_parse_day)]
-Whole: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-Revision: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
-Ids: TypeAlias = Annotated[tuple[Id, ...], BeforeValidator(listed)]
-Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(listed)]
-Objects: TypeAlias = Annotated[tuple[dict[str, Any], ...], BeforeValidator(listed)]
+Whole: TypeAlias = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Revision: TypeAlias = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Ids: TypeAlias = Annotated[tuple[Id, ...], BeforeValidator(listed("ids"))]
+Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(listed("texts"))]
+Objects: TypeAlias = Annotated[tuple[dict[str, Any], ...], BeforeValidator(listed("objects"))]
 
 
 def unsent() -> Any:
@@ -117,11 +137,13 @@ class Paging(Input):
 
 def _refusal(error: ValidationError) -> WakefulError:
     """Turn what pydantic found first into an error that repeats nothing of the input but names."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    found = error.errors(include_url=False, include_input=False)
     first = min(found, key=lambda each: _RANKS.get(each["type"], _RANK_OTHERS))
     kind = first["type"]
     field = ".".join(map(str, first["loc"]))[: limits.FIELD_CHARS_MAX]
-    message = _MESSAGES.get(kind, first["msg"].removeprefix("Value error, "))
+    context = first.get("ctx", {})
+    message = str(context["error"]) if kind == _OWN else _SENTENCES.get(kind, _OTHERWISE)
+    message = message if kind == _OWN else message.format_map(context)
     return invalid(field, f"{field}: {message}", code=_CODES.get(kind, "invalid_input"))
 
 

@@ -34,7 +34,7 @@ class Registration(Input):
     """A daemon that has started, with its runtimes."""
 
     daemon_id: str
-    runtimes: Annotated[tuple[OfferedRuntime, ...], BeforeValidator(listed)]
+    runtimes: Annotated[tuple[OfferedRuntime, ...], BeforeValidator(listed("runtimes"))]
     device_name: str | None = None
     version: str | None = None
 

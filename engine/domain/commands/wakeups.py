@@ -82,6 +82,14 @@ class TriggerRule(IssueCommand):
 
 
 @attrs.frozen(kw_only=True)
+class CheckIn(IssueCommand):
+    """Say from a run of a scheduled check that it has nothing to report; answers None (W-154)."""
+
+    rule_id: UUID
+    note: str
+
+
+@attrs.frozen(kw_only=True)
 class DeleteRule(IssueCommand):
     """Remove a rule with its inputs; answers None (W-032)."""
 

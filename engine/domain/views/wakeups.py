@@ -58,7 +58,7 @@ class RuleView:
 class RuleRunView:
     """One run of a rule. `triggers` are the types of its facts, each once, in order.
 
-    `commented` tells that a comment was written by the run.
+    `checkin_note` is what it checked in with, and `commented` tells that it wrote a comment.
     """
 
     id: UUID
@@ -66,5 +66,6 @@ class RuleRunView:
     created_at: datetime
     started_at: datetime | None
     completed_at: datetime | None
+    checkin_note: str | None
     triggers: tuple[str, ...]
     commented: bool

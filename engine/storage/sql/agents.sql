@@ -48,14 +48,14 @@ UPDATE agent
  WHERE id = $1;
 
 -- name: move_runs
--- Runs of the agent ($1) that nobody has claimed follow it to its runtime ($2): where it ran before,
--- nobody asks for them any more. Locks: runs NO KEY UPDATE in id order, after the agent.
--- Index: agent_task_claim_idx and agent_task_deferred_idx, by the runtimes of the workspace ($3).
+-- Runs of the agent ($1) that nobody has claimed show where it runs now ($2). One that is queued at
+-- this very moment may be missed: a claim goes by the agent's runtime, not by the run's.
+-- Locks: runs NO KEY UPDATE in id order, after the agent.
+-- Index: agent_task_claim_idx and agent_task_deferred_idx.
 UPDATE agent_task_queue SET runtime_id = $2
  WHERE id IN (
    SELECT q.id FROM agent_task_queue q
-    WHERE q.agent_id = $1 AND q.runtime_id <> $2
-      AND q.runtime_id IN (SELECT t.id FROM agent_runtime t WHERE t.workspace_id = $3)
+    WHERE q.agent_id = $1 AND q.runtime_id IS DISTINCT FROM $2
       AND (q.status = 'queued' OR q.status = 'deferred')
     ORDER BY q.id
       FOR NO KEY UPDATE);
@@ -75,9 +75,15 @@ DELETE FROM agent_invocation_target t WHERE t.agent_id = $1 AND t.target_id <> A
 INSERT INTO agent_invocation_target (agent_id, target_id) SELECT $1, unnest($2::uuid[])
 ON CONFLICT DO NOTHING;
 
--- name: has_runtime
--- Whether the workspace has this runtime; KEY SHARE, so that it stays until COMMIT.
-SELECT true FROM agent_runtime t WHERE t.id = $1 AND t.workspace_id = $2 FOR KEY SHARE;
+-- name: lent_runtime
+-- The runtime $1 of the workspace $2, and whether it is on a daemon of the user $3: whose token
+-- registered it. No row: there is none. Locks: KEY SHARE, so that it stays until COMMIT.
+SELECT coalesce(k.user_id = $3, false) AS is_own
+  FROM agent_runtime t
+  LEFT JOIN daemon d ON d.workspace_id = t.workspace_id AND d.daemon_id = t.daemon_id
+  LEFT JOIN access_token k ON k.id = d.token_id
+ WHERE t.id = $1 AND t.workspace_id = $2
+   FOR KEY SHARE OF t;
 
 -- name: assignable
 -- What an assignment has to know of an agent: is it there for the caller (arguments as in the

@@ -46,12 +46,6 @@ WITH off AS (
 UPDATE issue_wakeup_receipt x SET processed_at = wakeful_now(), task_id = NULL
  WHERE x.wakeup_id = ANY ($1) AND x.processed_at IS NULL;
 
--- name: cancel_runs
--- Unstarted runs ($1), with the reason ($2). All are locked.
-UPDATE agent_task_queue q
-   SET status = 'cancelled', completed_at = wakeful_now(), error = $2
- WHERE q.id = ANY ($1);
-
 -- name: delete_receipts
 DELETE FROM issue_wakeup_receipt x WHERE x.wakeup_id = ANY ($1);
 

@@ -16,10 +16,6 @@ SELECT count(*) OVER () AS total, c.id, c.issue_id, c.parent_id,
 SELECT c.author_type, c.author_id FROM comment c
  WHERE c.id = $1 AND c.issue_id = $2 AND c.deleted_at IS NULL;
 
--- name: hold_issue
--- Locks: issue KEY SHARE, after agents and before runs: a deletion takes them in this order, too.
-SELECT true FROM issue i WHERE i.id = $1 FOR KEY SHARE;
-
 -- name: insert
 -- Locks: parent KEY SHARE, by its key; the listening lock where the insert is captured.
 INSERT INTO comment AS c (

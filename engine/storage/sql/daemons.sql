@@ -1,17 +1,23 @@
 -- Daemons and their runtimes: registration, signs of life, and what a restart left in flight.
 
 -- name: bind
--- W-102: a daemon's name belongs to the token that registered it first, until that token is revoked
--- or has expired. No row: it belongs to another one.
+-- W-102: a daemon's name belongs to the token that registered it first. When that is revoked or has
+-- expired, the name is for a token of the same person, or of an owner or admin of the workspace: who
+-- takes it gets the agents that are bound to its runtimes. No row: it belongs to somebody else.
 INSERT INTO daemon AS d (workspace_id, daemon_id, token_id, device_name, version)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (workspace_id, daemon_id) DO UPDATE
    SET token_id = EXCLUDED.token_id, device_name = EXCLUDED.device_name,
        version = EXCLUDED.version
  WHERE d.token_id = EXCLUDED.token_id
-    OR EXISTS (SELECT FROM access_token k
-                WHERE k.id = d.token_id
-                  AND (k.revoked_at IS NOT NULL OR k.expires_at <= wakeful_now()))
+    OR EXISTS (
+      SELECT FROM access_token k
+        JOIN access_token n ON n.id = EXCLUDED.token_id
+       WHERE k.id = d.token_id AND (k.revoked_at IS NOT NULL OR k.expires_at <= wakeful_now())
+         AND (n.user_id = k.user_id
+              OR EXISTS (SELECT FROM member m
+                          WHERE m.workspace_id = d.workspace_id AND m.user_id = n.user_id
+                            AND m.role IN ('owner', 'admin'))))
 RETURNING d.daemon_id;
 
 -- name: register_runtimes
@@ -53,10 +59,13 @@ SELECT q.id, q.status, q.issue_id, q.runtime_id, q.wakeup_id
    FOR NO KEY UPDATE OF q;
 
 -- name: give_back
--- Claims that were never started have cost no attempt: they are queued again.
+-- Claims that were never started have cost no attempt: they are queued again, where their agent
+-- runs now.
 UPDATE agent_task_queue q
-   SET status = 'queued', dispatched_at = NULL
- WHERE q.id = ANY ($1::uuid[]);
+   SET status = 'queued', dispatched_at = NULL, runtime_id = coalesce(a.runtime_id, q.runtime_id)
+  FROM agent a
+ WHERE q.id = ANY ($1::uuid[]) AND a.id = q.agent_id
+RETURNING q.runtime_id;
 
 -- name: fail_lost
 -- W-110: work that was under way ends, each with its entry in the timeline.
@@ -75,20 +84,24 @@ SELECT i.workspace_id, i.id, 'system', 'run_failed',
  ORDER BY f.id;
 
 -- name: retry
--- W-110: another attempt with the same note, context and attribution, unless the run has had its
--- attempts or a successor of its scope is pending already. The trigger derives the scope.
+-- W-110: another attempt with the same note, context and attribution where the agent runs now,
+-- unless the run has had its attempts, a successor of its scope is pending already, the agent is
+-- archived or the issue gone. The trigger derives the scope.
 INSERT INTO agent_task_queue (
   agent_id, issue_id, runtime_id, priority, attempt, max_attempts, context, handoff_note,
   trigger_summary, trigger_comment_id, originator_user_id, accountable_user_id, originator_source,
   trigger_evidence_kind, trigger_evidence_ref_id, delegated_from_task_id, retry_of_task_id)
-SELECT q.agent_id, q.issue_id, q.runtime_id, q.priority, q.attempt + 1, q.max_attempts, q.context,
-       q.handoff_note, q.trigger_summary, q.trigger_comment_id, q.originator_user_id,
-       q.accountable_user_id, q.originator_source, q.trigger_evidence_kind,
-       q.trigger_evidence_ref_id, q.delegated_from_task_id, q.id
+SELECT q.agent_id, q.issue_id, coalesce(a.runtime_id, q.runtime_id), q.priority, q.attempt + 1,
+       q.max_attempts, q.context - 'wakeup_checkin', q.handoff_note, q.trigger_summary,
+       q.trigger_comment_id, q.originator_user_id, q.accountable_user_id, q.originator_source,
+       q.trigger_evidence_kind, q.trigger_evidence_ref_id, q.delegated_from_task_id, q.id
   FROM agent_task_queue q
+  JOIN agent a ON a.id = q.agent_id AND a.archived_at IS NULL
+  JOIN issue i ON i.id = q.issue_id
  WHERE q.id = ANY ($1::uuid[]) AND q.attempt < q.max_attempts
  ORDER BY q.id
-ON CONFLICT DO NOTHING;
+ON CONFLICT DO NOTHING
+RETURNING runtime_id;
 
 -- name: end_claims
 -- Credentials and leases of these runs end.

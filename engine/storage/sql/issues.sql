@@ -70,6 +70,11 @@ INSERT INTO issue (
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 RETURNING id;
 
+-- name: hold
+-- Whether the issue is there, held against removal. Locks: issue KEY SHARE, after workspace, agents
+-- and member and before rules and runs: a deletion takes them in this order, too.
+SELECT true FROM issue i WHERE i.id = $1 FOR KEY SHARE;
+
 -- name: lock
 -- What an update may change. Locks: issue NO KEY UPDATE; comments on it go on.
 SELECT i.title, i.description, i.status, i.priority, i.assignee_type, i.assignee_id,

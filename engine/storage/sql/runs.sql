@@ -11,9 +11,11 @@ SELECT a.runtime_id, a.archived_at IS NOT NULL AS archived, priority_rank(i.prio
 
 -- name: merge_held
 -- A request joins the run of its scope that waits behind a claimed one, if there is such a run and
--- note and comments have room in it. Index: agent_task_deferred_idx.
+-- note and comments have room in it; the run is then for the agent's present runtime.
+-- Index: agent_task_deferred_idx.
 UPDATE agent_task_queue q
-   SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5::text, '')),
+   SET runtime_id = $3,
+       handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5::text, '')),
        context = CASE
          WHEN $4::uuid IS NULL OR $4 = q.trigger_comment_id
            OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false)
@@ -26,8 +28,8 @@ UPDATE agent_task_queue q
  WHERE ($7::timestamptz IS NULL OR $7 <= wakeful_now())
    AND q.id = (
      SELECT o.id FROM agent_task_queue o
-      WHERE o.runtime_id = $3 AND o.status = 'deferred' AND o.fire_at <= wakeful_now()
-        AND o.issue_id = $1 AND o.agent_id = $2 AND o.wakeup_id IS NULL
+      WHERE o.agent_id = $2 AND o.status = 'deferred' AND o.fire_at <= wakeful_now()
+        AND o.issue_id = $1 AND o.wakeup_id IS NULL
         AND o.comment_thread_id IS NOT DISTINCT FROM (SELECT comment_thread_root($4::uuid))
         AND octet_length(o.handoff_note) + octet_length($5) + 2 <= $8
         AND jsonb_array_length(coalesce(o.context -> 'coalesced_comment_ids', '[]')) < $9
@@ -53,7 +55,8 @@ SELECT $1, $2, $3,
 ON CONFLICT (issue_id, agent_id, coalesce(comment_thread_id, '00000000-0000-0000-0000-000000000000'))
   WHERE status IN ('queued', 'dispatched')
 DO UPDATE
-   SET handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5, '')),
+   SET runtime_id = EXCLUDED.runtime_id,
+       handoff_note = concat_ws(E'\n\n', nullif(q.handoff_note, ''), nullif($5, '')),
        context = CASE
          WHEN $4 IS NULL OR $4 = q.trigger_comment_id
            OR coalesce(q.context -> 'coalesced_comment_ids' ? ($4::uuid)::text, false)
@@ -68,12 +71,6 @@ DO UPDATE
    AND jsonb_array_length(coalesce(q.context -> 'coalesced_comment_ids', '[]')) < $9
 RETURNING q.id, q.status, q.runtime_id, q.xmax = 0 AS created;
 
--- name: move
--- Runs that wait for an agent follow it to its new runtime; claimed ones stay where they are.
-UPDATE agent_task_queue q
-   SET runtime_id = $2
- WHERE q.agent_id = $1 AND q.status IN ('queued', 'deferred') AND q.runtime_id <> $2;
-
 -- name: may_invoke
 -- Whether a person ($3) may invoke an agent of this issue's workspace; no row: one of them is not
 -- there. Decided here, from the rows of this moment (W-196).
@@ -83,10 +80,10 @@ SELECT may_invoke($3, a)
  WHERE i.id = $1 AND a.id = $2;
 
 -- name: run
--- One run with the workspace that it belongs to.
-SELECT q.*, i.workspace_id
+-- One run with the workspace that it belongs to: its agent's, for a run outlives its issue (W-189).
+SELECT q.*, a.workspace_id
   FROM agent_task_queue q
-  JOIN issue i ON i.id = q.issue_id
+  JOIN agent a ON a.id = q.agent_id
  WHERE q.id = $1;
 
 -- name: list
@@ -107,9 +104,8 @@ SELECT m.seq, m.line, m.created_at, count(*) OVER () AS total
 
 -- name: lock
 -- The run to stop, and whether the person ($2) may invoke its agent. Locks: the run.
-SELECT q.*, i.workspace_id, may_invoke($2, a) AS may_invoke
+SELECT q.*, a.workspace_id, may_invoke($2, a) AS may_invoke
   FROM agent_task_queue q
-  JOIN issue i ON i.id = q.issue_id
   JOIN agent a ON a.id = q.agent_id
  WHERE q.id = $1
    FOR NO KEY UPDATE OF q;
@@ -124,14 +120,17 @@ RETURNING q.*;
 -- name: lock_claimed
 -- The run that a daemon reports on, and whose it is: `owned` tells whether the caller's token ($3)
 -- registered its daemon. Only runs of the daemon's workspace ($2). Locks: the issue (KEY SHARE), that
--- a comment needs later, then the run.
+-- a comment needs later and that may be gone (W-189), then the run.
+WITH kept AS MATERIALIZED (
+  SELECT i.id FROM issue i
+   WHERE i.id = (SELECT q.issue_id FROM agent_task_queue q WHERE q.id = $1)
+     FOR KEY SHARE)
 SELECT q.*, t.workspace_id, d.token_id = $3 AS owned
   FROM agent_task_queue q
-  JOIN issue i ON i.id = q.issue_id
   JOIN agent_runtime t ON t.id = q.runtime_id
   JOIN daemon d ON d.workspace_id = t.workspace_id AND d.daemon_id = t.daemon_id
+  LEFT JOIN kept k ON true
  WHERE q.id = $1 AND t.workspace_id = $2
-   FOR KEY SHARE OF i
    FOR NO KEY UPDATE OF q;
 
 -- name: claimed
@@ -203,7 +202,8 @@ DELETE FROM task_token k WHERE k.task_id = $1;
 
 -- name: fallback_comment
 -- W-112: the output as a comment in the run's thread, unless the agent has written on the issue
--- since the run started. Index: comment_issue_idx.
+-- since the run started or the run has checked in (W-155), and unless the issue is gone.
+-- Index: comment_issue_idx.
 INSERT INTO comment (
   issue_id, workspace_id, author_type, author_id, content, parent_id, source_task_id)
 SELECT i.id, i.workspace_id, 'agent', q.agent_id, $2,
@@ -211,13 +211,14 @@ SELECT i.id, i.workspace_id, 'agent', q.agent_id, $2,
   FROM agent_task_queue q
   JOIN issue i ON i.id = q.issue_id
  WHERE q.id = $1
+   AND NOT q.context ? 'wakeup_checkin'
    AND NOT EXISTS (
      SELECT FROM comment c
       WHERE c.issue_id = i.id AND c.author_type = 'agent' AND c.author_id = q.agent_id
         AND c.created_at >= q.started_at);
 
 -- name: tell
--- One entry of the timeline about a run.
+-- One entry of the timeline about a run, if its issue is there.
 INSERT INTO activity_log (workspace_id, issue_id, actor_type, actor_id, action, details)
 SELECT i.workspace_id, i.id, $2, $3, $4, jsonb_build_object('task_id', q.id) || $5::jsonb
   FROM agent_task_queue q

@@ -35,9 +35,10 @@ SELECT a.id, a.workspace_id, a.visibility, a.owner_id,
  WHERE a.id = ANY ($1);
 
 -- name: runs
--- The latest runs of a rule ($1), with the event types of their facts.
+-- The latest runs of a rule ($1), with the event types of their facts and their check-ins.
 -- Index: agent_task_wakeup_terminal_idx, comment_source_task_idx.
 SELECT q.id, q.status, q.created_at, q.started_at, q.completed_at,
+       q.context #>> '{wakeup_checkin,note}' AS checkin_note,
        jsonb_path_query_array(
          q.context,
          '$.wakeup_evidence.facts[*].event_type ? (@.type() == "string")') AS triggers,
@@ -46,6 +47,10 @@ SELECT q.id, q.status, q.created_at, q.started_at, q.completed_at,
  WHERE q.wakeup_id = $1
  ORDER BY q.created_at DESC, q.id DESC
  LIMIT $2;
+
+-- name: get
+-- A rule ($2) of an issue ($1) as it is stored, for who changes nothing of it.
+SELECT r.* FROM issue_wakeup r WHERE r.id = $2 AND r.issue_id = $1;
 
 -- name: target
 -- Whom a rule ($2) of an issue ($1) wakes: its owners are locked before the rule can be.
@@ -73,10 +78,6 @@ SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NOT NULL
 SELECT EXISTS (SELECT FROM issue i WHERE i.id = $4 AND i.workspace_id = $1) AS has_issue,
        EXISTS (SELECT FROM agent a
                 WHERE a.id = $2 AND a.workspace_id = $1 AND may_invoke($3, a)) AS may_invoke;
-
--- name: hold_issue
--- Locks: the issue KEY SHARE, behind workspace and member.
-SELECT i.id FROM issue i WHERE i.id = $1 FOR KEY SHARE;
 
 -- name: lock_rule
 -- Locks: the rule NO KEY UPDATE; from here on no dispatch makes or changes a run of it.
@@ -188,7 +189,8 @@ INSERT INTO issue_wakeup_receipt (wakeup_id, revision, event_key, event_type, pa
 SELECT r.id, r.revision, made.key, 'wakeup.manual',
        jsonb_build_object(
          'event_id', made.key, 'event_type', 'wakeup.manual', 'version', 1,
-         'occurred_at', made.at, 'requested_at', made.at, 'first_occurred_at', made.at,
+         'occurred_at', wakeful_time(made.at), 'requested_at', wakeful_time(made.at),
+         'first_occurred_at', wakeful_time(made.at),
          'workspace_id', r.workspace_id, 'issue_id', r.issue_id,
          'actor_type', $2::text, 'actor_id', $3::uuid, 'agent_id', $4::uuid,
          'source_task_id', $5::uuid, 'coalesced_count', 1,
@@ -198,7 +200,16 @@ SELECT r.id, r.revision, made.key, 'wakeup.manual',
   FROM issue_wakeup r, made
  WHERE r.id = $1;
 
--- name: tell
--- One entry of the timeline.
-INSERT INTO activity_log (workspace_id, issue_id, actor_type, actor_id, action, details)
-VALUES ($1, $2, $3, $4, $5, $6);
+-- name: lock_own_run
+-- W-154: the status of the run $1, if it is of this rule ($2), issue ($3) and agent ($4).
+-- Locks: the run NO KEY UPDATE, so that it does not end between check-in and COMMIT.
+SELECT q.status FROM agent_task_queue q
+ WHERE q.id = $1 AND q.wakeup_id = $2 AND q.issue_id = $3 AND q.agent_id = $4
+   FOR NO KEY UPDATE;
+
+-- name: check_in
+-- W-155: the last check-in of the locked run counts. Index: primary key.
+UPDATE agent_task_queue q
+   SET context = q.context || jsonb_build_object(
+         'wakeup_checkin', jsonb_build_object('note', $2::text, 'at', wakeful_now()))
+ WHERE q.id = $1;
