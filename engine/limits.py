@@ -144,7 +144,7 @@ TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without a
 # --- Ordinary runs and reports of daemons (api.md, Runs) -----------------------------------------
 COALESCED_COMMENTS_MAX: Final = 100  # comments merged into one pending run; more make another run
 RUNTIMES_MAX: Final = 100  # of one daemon, and in one call
-CLAIM_CANDIDATES_MAX: Final = 200  # queued runs looked at per runtime: most are of other agents
+CLAIM_CANDIDATES_MAX: Final = 200  # deferred runs whose time has come, looked at by one claim
 CLAIM_ROUNDS_MAX: Final = 3  # looks of one attempt, and attempts without a pause between them
 CLAIM_SPARE_AGENTS: Final = 4  # looked at beyond max_tasks: another claim may empty the best ones
 CLAIM_PAUSE_SECONDS_MIN: Final = 0.02  # between two looks of a waiting claim

@@ -92,7 +92,7 @@ def _describe(application: QuartTrio, engine: Engine) -> None:
         return Response(page, headers={"Content-Security-Policy": _PAGE_POLICY})
 
     async def lead_to_docs() -> Response:
-        return Response(status=HTTPStatus.FOUND, headers={"Location": f"{PREFIX}/docs"})
+        return Response("", status=HTTPStatus.FOUND, headers={"Location": f"{PREFIX}/docs"})
 
     for path, view in (
         (f"{PREFIX}/openapi.json", describe_api),

@@ -117,8 +117,9 @@ async def append_messages(work: Work, command: AppendMessages) -> None:
 async def complete_run(work: Work, command: CompleteRun) -> RunView:
     """End a running run with its output; a repeated report changes nothing (W-113).
 
-    Posts the output as the agent's comment unless it wrote one since the start (W-112), ends the
-    run's credential. Raises 404, 409 for another generation, 400 for a field or a run not running.
+    Posts the output as the agent's comment unless it wrote one since the start (W-112) or the run
+    has checked in (W-155); ends the run's credential. Raises 404, 409 for another generation, 400
+    for a field or a run not running.
     """
     output = storable_text("output", command.output)
     result: dict[str, Any] = {"output": output}

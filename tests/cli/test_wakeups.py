@@ -263,7 +263,10 @@ def test_every_refusal_ends_with_1_and_prints_no_data(
     draft = ("--agent-id", "sleeper", "--instruction", "x")
     refused = {
         "invalid_event_type": (*wakeup, "create", issue["id"], *draft, "--event", "comment.x"),
-        "no agent": (*wakeup, "create", issue["id"], "--agent-id", "nobody", *draft[2:]),
+        "no agent": (
+            *(*wakeup, "create", issue["id"], "--agent-id", "nobody"),
+            *(*draft[2:], "--after", "1m"),
+        ),
         "not_authenticated": (*wakeup, "list", issue["id"], "--token", "wkm_wrong"),
         "unreachable": (*wakeup, "list", issue["id"], "--url", "http://127.0.0.1:1"),
         "Usage": (*wakeup, "list"),

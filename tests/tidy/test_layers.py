@@ -30,10 +30,11 @@ ALLOWED: Final = {
     "engine.limits": "",
     "engine.settings": "import pydantic",
     "web.app": "import hypercorn, quart, quart_trio, engine.app",
+    "web.listening": "",
     "web.schemas": "import pydantic",
     "client.http": "import httpx",
     "cli.events": "import engine.domain.events",
-    "cli.serve": "import engine.app, web.app",
+    "cli.serve": "import engine.app, web.app, web.listening",
     "cli.rules": "import client.http",
 }
 

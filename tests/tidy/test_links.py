@@ -10,7 +10,7 @@ from typing import Final
 from tests.tidy import documents, sources
 from tests.tidy.sources import Finding, Source
 
-LINK: Final = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
+LINK: Final = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:|mention:)([^)#\s]*)(?:#([^)\s]*))?\)")
 # A path in backticks that begins with a folder of the project and has no placeholder in it.
 PATH: Final = re.compile(
     r"`(?!\S*NNNN)((?:engine|web|client|cli|migrations|tests|bench|docs|tools|\.ci)/[\w./-]*)(?:::\w+)?`"

@@ -38,7 +38,7 @@ UPGRADE = (
         ("/api/issues/%2e%2e%2f%2e%2e", 404, "not_found"),
         ("*", 400, "invalid_input"),
         ("wakeful:80", 400, "invalid_input"),
-        ("http://[", 404, "not_found"),
+        ("http://[/nothing", 404, "not_found"),
         ("http://elsewhere/api/nothing", 404, "not_found"),
     ],
 )
