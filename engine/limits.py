@@ -45,6 +45,7 @@ CONTENTION_RETRIES_MAX: Final = 3  # W-071: all within a second
 CONTENTION_PAUSES_SECONDS: Final = (0.02, 0.1, 0.3)  # with jitter; writers queue, so short first
 BARRED_SECONDS_MAX: Final = 60  # a failing rule stays out of groups for 1, 2, 4 .. 60 s
 SWEEP_SECONDS: Final = 30  # W-072
+HINT_SECONDS: Final = 2  # how long a hint that nobody took up keeps others from being sent
 SWEEP_RULES_MAX: Final = 100  # W-075
 CLOCK_CHECK_SECONDS: Final = 5  # how soon a suspended machine or a set clock is noticed
 DUE_ISSUES_MAX: Final = 1_000  # timers fanned out per look

@@ -1,17 +1,21 @@
 """Hints in this process: which issues to look at, when to tick, which claims to wake.
 
-Losing one is harmless, the sweep finds what is left. An issue that was hinted and not taken up yet
-is not hinted again, so that a burst of facts costs one message.
+Losing one is harmless, the sweep finds what is left. An issue that was hinted a moment ago and not
+taken up yet is not hinted again, so that a burst of facts costs one message; only for a moment,
+because an actor that was given up drops its messages.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from uuid import UUID
 
 import structlog
+import trio
 
+from engine import limits
 from engine.actors.alarm import Alarm
 from engine.actors.issue import IssueActor
 from engine.actors.messages import Look
@@ -36,13 +40,14 @@ class Hints:
         self._runtime = runtime
         self._alarm = alarm
         self._wake = wake
-        self._hinted: set[UUID] = set()
+        self._hinted: dict[UUID, float] = {}  # when, by Trio's clock
         self.refused = 0
 
     def look_at(self, issue_ids: Iterable[UUID]) -> None:
         """Tell the actors of these issues to look, except those that will anyway."""
+        now = trio.current_time()
         for issue_id in issue_ids:
-            if issue_id in self._hinted:
+            if now - self._hinted.get(issue_id, -math.inf) < limits.HINT_SECONDS:
                 continue
             try:
                 self._runtime.ref(IssueActor, issue_id).tell(Look())
@@ -50,11 +55,11 @@ class Hints:
                 self.refused += 1
                 _log.info("hint.refused", issue_id=str(issue_id), code=error.code)
             else:
-                self._hinted.add(issue_id)
+                self._hinted[issue_id] = now
 
     def taken(self, issue_id: UUID) -> None:
         """An actor takes a hint up: facts that come from now on need a new one."""
-        self._hinted.discard(issue_id)
+        self._hinted.pop(issue_id, None)
 
     def after_dispatch(self, opened: Iterable[UUID], done: Dispatched) -> None:
         """Follow up a committed dispatch."""

@@ -17,7 +17,7 @@ from engine.errors import WakefulError
 from tests.engine.foreign import COMMENT, foreign
 from tests.engine.world import DAEMON, World, register, running, say, settled, stage
 
-SECONDS: Final = 6
+SECONDS: Final = 30
 FULL_SPEED_SECONDS: Final = 4
 PARALLEL_SECONDS: Final = 2
 DEFERRED: Final = "task.deferred"
@@ -63,7 +63,7 @@ async def test_opposite_orders_do_not_deadlock(database_url: str) -> None:
         facts = {row["event_type"]: row["facts"] for row in await psql(FACTS)}
         assert facts == {COMMENT: len(took) + 1, DEFERRED: len(took)}
         assert len(took) > 8 * SECONDS
-        assert max(took) < 1
+        assert max(took) < 3  # the idle session would hold them up for all of its time
     async with foreign(database_url) as psql:
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         assert await psql.value(deadlocks) == 0
