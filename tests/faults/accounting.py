@@ -29,7 +29,7 @@ UNBALANCED: Final = Query(
     """,
 )
 
-# What the runs carry is what was consumed with them, fact for fact.
+# What the runs carry is what was consumed with them, fact for fact; a retry carries it once more.
 MISCARRIED: Final = Query(
     "accounting.miscarried",
     """
@@ -41,7 +41,8 @@ MISCARRIED: Final = Query(
            LATERAL (
              SELECT coalesce(sum((x.payload ->> 'coalesced_count')::bigint), 0) AS count
                FROM issue_wakeup_receipt x WHERE x.task_id = q.id) consumed
-     WHERE q.wakeup_id IS NOT NULL AND carried.count <> consumed.count
+     WHERE q.wakeup_id IS NOT NULL AND q.retry_of_task_id IS NULL
+       AND carried.count <> consumed.count
     """,
 )
 
