@@ -115,16 +115,17 @@ UPDATE issue_wakeup r SET last_error = $2, updated_at = wakeful_now()
 -- name: sweep
 -- W-075: issues of rules that have something to do, by partial indexes alone, longest untouched
 -- first; every examined rule is touched, so that a blocked set cannot starve the others. A rule that
--- somebody holds right now is not examined: it would take the place of a free one.
+-- somebody holds right now is not examined: it would take the place of a free one. The ids come as
+-- an array: a join is planned by statistics, which are wrong just after a long outage.
 WITH candidate AS MATERIALIZED (
   SELECT k.id, k.issue_id, k.updated_at
     FROM issue_wakeup k
-   WHERE k.id IN (
+   WHERE k.id = ANY (ARRAY(
      SELECT r.id FROM issue_wakeup r
       WHERE r.enabled AND r.next_fire_at <= (SELECT wakeful_now())
-     UNION ALL
+     UNION
      SELECT x.wakeup_id FROM issue_wakeup_receipt x
-      WHERE x.processed_at IS NULL AND x.task_id IS NULL)
+      WHERE x.processed_at IS NULL AND x.task_id IS NULL))
    ORDER BY k.updated_at, k.id
    LIMIT $1
      FOR NO KEY UPDATE SKIP LOCKED
