@@ -542,6 +542,8 @@ CREATE FUNCTION public.status_category(workspace_id uuid, status text) RETURNS t
     WHEN 'blocked' THEN 'in_progress'
     WHEN 'done' THEN 'done'
     WHEN 'cancelled' THEN 'closed'
+    ELSE (SELECT s.category FROM issue_status s
+           WHERE s.workspace_id = status_category.workspace_id AND s.key = status_category.status)
   END
 $$;
 
@@ -1072,6 +1074,38 @@ CREATE TABLE public.app_user (
 
 
 --
+-- Name: attachment; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.attachment (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    issue_id uuid,
+    comment_id uuid,
+    uploader_type text NOT NULL,
+    uploader_id uuid NOT NULL,
+    filename text NOT NULL,
+    url text,
+    content_type text DEFAULT 'application/octet-stream'::text NOT NULL,
+    size_bytes bigint DEFAULT 0 NOT NULL,
+    task_id uuid,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT attachment_check CHECK (((issue_id IS NULL) OR (comment_id IS NULL))),
+    CONSTRAINT attachment_uploader_type_check CHECK ((uploader_type = ANY (ARRAY['member'::text, 'agent'::text])))
+);
+
+
+--
+-- Name: attachment_content; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.attachment_content (
+    attachment_id uuid NOT NULL,
+    content bytea NOT NULL
+);
+
+
+--
 -- Name: comment; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1097,6 +1131,22 @@ CREATE TABLE public.comment (
 
 
 --
+-- Name: comment_reaction; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.comment_reaction (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    comment_id uuid NOT NULL,
+    workspace_id uuid NOT NULL,
+    actor_type text NOT NULL,
+    actor_id uuid NOT NULL,
+    emoji text NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT comment_reaction_actor_type_check CHECK ((actor_type = ANY (ARRAY['member'::text, 'agent'::text])))
+);
+
+
+--
 -- Name: daemon; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1107,6 +1157,29 @@ CREATE TABLE public.daemon (
     device_name text,
     version text,
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: inbox_item; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.inbox_item (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    recipient_id uuid NOT NULL,
+    type text NOT NULL,
+    severity text DEFAULT 'info'::text NOT NULL,
+    issue_id uuid,
+    title text NOT NULL,
+    body text DEFAULT ''::text NOT NULL,
+    actor_type text DEFAULT 'system'::text NOT NULL,
+    actor_id uuid,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    read_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT inbox_item_actor_type_check CHECK ((actor_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
+    CONSTRAINT inbox_item_severity_check CHECK ((severity = ANY (ARRAY['action_required'::text, 'attention'::text, 'info'::text])))
 );
 
 
@@ -1143,6 +1216,84 @@ CREATE TABLE public.issue (
     CONSTRAINT issue_check CHECK (((assignee_type IS NULL) = (assignee_id IS NULL))),
     CONSTRAINT issue_creator_type_check CHECK ((creator_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
     CONSTRAINT issue_priority_check CHECK ((priority = ANY (ARRAY['urgent'::text, 'high'::text, 'medium'::text, 'low'::text, 'none'::text])))
+);
+
+
+--
+-- Name: issue_label; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_label (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    name text NOT NULL,
+    color text,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: issue_property; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_property (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    name text NOT NULL,
+    type text DEFAULT 'text'::text NOT NULL,
+    config jsonb DEFAULT '{}'::jsonb NOT NULL,
+    archived_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_property_type_check CHECK ((type = ANY (ARRAY['text'::text, 'number'::text, 'boolean'::text, 'date'::text, 'select'::text, 'multi_select'::text])))
+);
+
+
+--
+-- Name: issue_reaction; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_reaction (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    issue_id uuid NOT NULL,
+    workspace_id uuid NOT NULL,
+    actor_type text NOT NULL,
+    actor_id uuid NOT NULL,
+    emoji text NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_reaction_actor_type_check CHECK ((actor_type = ANY (ARRAY['member'::text, 'agent'::text])))
+);
+
+
+--
+-- Name: issue_status; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_status (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    key text NOT NULL,
+    name text NOT NULL,
+    category text NOT NULL,
+    color text,
+    "position" double precision DEFAULT 0 NOT NULL,
+    archived_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_status_category_check CHECK ((category = ANY (ARRAY['backlog'::text, 'todo'::text, 'in_progress'::text, 'done'::text, 'closed'::text]))),
+    CONSTRAINT issue_status_key_check CHECK (((key ~ '^[a-z0-9][a-z0-9_]{0,31}$'::text) AND (key <> ALL (ARRAY['backlog'::text, 'todo'::text, 'in_progress'::text, 'in_review'::text, 'blocked'::text, 'done'::text, 'cancelled'::text]))))
+);
+
+
+--
+-- Name: issue_to_label; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue_to_label (
+    issue_id uuid NOT NULL,
+    label_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
 );
 
 
@@ -1191,6 +1342,21 @@ CREATE TABLE public.member (
     role text NOT NULL,
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
     CONSTRAINT member_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text])))
+);
+
+
+--
+-- Name: project; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.project (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    name text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    archived_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
 );
 
 
@@ -1251,6 +1417,35 @@ CREATE TABLE public.schema_migrations (
     name text NOT NULL,
     checksum text NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+
+--
+-- Name: squad; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.squad (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    name text NOT NULL,
+    instructions text DEFAULT ''::text NOT NULL,
+    leader_id uuid NOT NULL,
+    archived_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: squad_member; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.squad_member (
+    squad_id uuid NOT NULL,
+    member_type text NOT NULL,
+    member_id uuid NOT NULL,
+    "position" integer DEFAULT 0 NOT NULL,
+    CONSTRAINT squad_member_member_type_check CHECK ((member_type = ANY (ARRAY['member'::text, 'agent'::text])))
 );
 
 
@@ -1366,11 +1561,43 @@ ALTER TABLE ONLY public.app_user
 
 
 --
+-- Name: attachment_content attachment_content_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment_content
+    ADD CONSTRAINT attachment_content_pkey PRIMARY KEY (attachment_id);
+
+
+--
+-- Name: attachment attachment_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment
+    ADD CONSTRAINT attachment_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: comment comment_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.comment
     ADD CONSTRAINT comment_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: comment_reaction comment_reaction_comment_id_actor_type_actor_id_emoji_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment_reaction
+    ADD CONSTRAINT comment_reaction_comment_id_actor_type_actor_id_emoji_key UNIQUE (comment_id, actor_type, actor_id, emoji);
+
+
+--
+-- Name: comment_reaction comment_reaction_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment_reaction
+    ADD CONSTRAINT comment_reaction_pkey PRIMARY KEY (id);
 
 
 --
@@ -1382,11 +1609,75 @@ ALTER TABLE ONLY public.daemon
 
 
 --
+-- Name: inbox_item inbox_item_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.inbox_item
+    ADD CONSTRAINT inbox_item_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_label issue_label_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_label
+    ADD CONSTRAINT issue_label_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: issue issue_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.issue
     ADD CONSTRAINT issue_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_property issue_property_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_property
+    ADD CONSTRAINT issue_property_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_reaction issue_reaction_issue_id_actor_type_actor_id_emoji_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_reaction
+    ADD CONSTRAINT issue_reaction_issue_id_actor_type_actor_id_emoji_key UNIQUE (issue_id, actor_type, actor_id, emoji);
+
+
+--
+-- Name: issue_reaction issue_reaction_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_reaction
+    ADD CONSTRAINT issue_reaction_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_status issue_status_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_status
+    ADD CONSTRAINT issue_status_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: issue_status issue_status_workspace_id_key_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_status
+    ADD CONSTRAINT issue_status_workspace_id_key_key UNIQUE (workspace_id, key);
+
+
+--
+-- Name: issue_to_label issue_to_label_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_to_label
+    ADD CONSTRAINT issue_to_label_pkey PRIMARY KEY (issue_id, label_id);
 
 
 --
@@ -1430,6 +1721,14 @@ ALTER TABLE ONLY public.member
 
 
 --
+-- Name: project project_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.project
+    ADD CONSTRAINT project_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: run_lease run_lease_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -1459,6 +1758,22 @@ ALTER TABLE ONLY public.run_progress
 
 ALTER TABLE ONLY public.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: squad_member squad_member_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.squad_member
+    ADD CONSTRAINT squad_member_pkey PRIMARY KEY (squad_id, member_type, member_id);
+
+
+--
+-- Name: squad squad_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.squad
+    ADD CONSTRAINT squad_pkey PRIMARY KEY (id);
 
 
 --
@@ -1556,6 +1871,27 @@ CREATE UNIQUE INDEX agent_workspace_name_idx ON public.agent USING btree (worksp
 
 
 --
+-- Name: attachment_comment_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX attachment_comment_idx ON public.attachment USING btree (comment_id) WHERE (comment_id IS NOT NULL);
+
+
+--
+-- Name: attachment_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX attachment_issue_idx ON public.attachment USING btree (issue_id) WHERE (issue_id IS NOT NULL);
+
+
+--
+-- Name: attachment_workspace_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX attachment_workspace_idx ON public.attachment USING btree (workspace_id);
+
+
+--
 -- Name: capture_buffer_xact_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -1584,10 +1920,45 @@ CREATE INDEX comment_source_task_idx ON public.comment USING btree (source_task_
 
 
 --
+-- Name: inbox_item_recipient_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX inbox_item_recipient_idx ON public.inbox_item USING btree (recipient_id, workspace_id, created_at DESC, id DESC);
+
+
+--
+-- Name: issue_label_workspace_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX issue_label_workspace_name_idx ON public.issue_label USING btree (workspace_id, lower(name));
+
+
+--
 -- Name: issue_parent_idx; Type: INDEX; Schema: public; Owner: -
 --
 
 CREATE INDEX issue_parent_idx ON public.issue USING btree (parent_issue_id) WHERE (parent_issue_id IS NOT NULL);
+
+
+--
+-- Name: issue_project_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_project_idx ON public.issue USING btree (project_id) WHERE (project_id IS NOT NULL);
+
+
+--
+-- Name: issue_property_workspace_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX issue_property_workspace_name_idx ON public.issue_property USING btree (workspace_id, lower(name));
+
+
+--
+-- Name: issue_to_label_label_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_to_label_label_idx ON public.issue_to_label USING btree (label_id);
 
 
 --
@@ -1637,6 +2008,20 @@ CREATE INDEX issue_wakeup_workspace_enabled_idx ON public.issue_wakeup USING btr
 --
 
 CREATE INDEX issue_workspace_created_idx ON public.issue USING btree (workspace_id, created_at DESC, id DESC);
+
+
+--
+-- Name: project_workspace_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX project_workspace_name_idx ON public.project USING btree (workspace_id, lower(name));
+
+
+--
+-- Name: squad_workspace_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE UNIQUE INDEX squad_workspace_name_idx ON public.squad USING btree (workspace_id, lower(name));
 
 
 --
@@ -1780,6 +2165,38 @@ ALTER TABLE ONLY public.agent
 
 
 --
+-- Name: attachment attachment_comment_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment
+    ADD CONSTRAINT attachment_comment_id_fkey FOREIGN KEY (comment_id) REFERENCES public.comment(id);
+
+
+--
+-- Name: attachment_content attachment_content_attachment_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment_content
+    ADD CONSTRAINT attachment_content_attachment_id_fkey FOREIGN KEY (attachment_id) REFERENCES public.attachment(id);
+
+
+--
+-- Name: attachment attachment_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment
+    ADD CONSTRAINT attachment_issue_id_fkey FOREIGN KEY (issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: attachment attachment_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.attachment
+    ADD CONSTRAINT attachment_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
 -- Name: comment comment_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -1793,6 +2210,14 @@ ALTER TABLE ONLY public.comment
 
 ALTER TABLE ONLY public.comment
     ADD CONSTRAINT comment_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.comment(id);
+
+
+--
+-- Name: comment_reaction comment_reaction_comment_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.comment_reaction
+    ADD CONSTRAINT comment_reaction_comment_id_fkey FOREIGN KEY (comment_id) REFERENCES public.comment(id);
 
 
 --
@@ -1812,11 +2237,83 @@ ALTER TABLE ONLY public.daemon
 
 
 --
+-- Name: inbox_item inbox_item_recipient_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.inbox_item
+    ADD CONSTRAINT inbox_item_recipient_id_fkey FOREIGN KEY (recipient_id) REFERENCES public.app_user(id);
+
+
+--
+-- Name: inbox_item inbox_item_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.inbox_item
+    ADD CONSTRAINT inbox_item_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: issue_label issue_label_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_label
+    ADD CONSTRAINT issue_label_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
 -- Name: issue issue_parent_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.issue
     ADD CONSTRAINT issue_parent_issue_id_fkey FOREIGN KEY (parent_issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: issue issue_project_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue
+    ADD CONSTRAINT issue_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.project(id);
+
+
+--
+-- Name: issue_property issue_property_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_property
+    ADD CONSTRAINT issue_property_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: issue_reaction issue_reaction_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_reaction
+    ADD CONSTRAINT issue_reaction_issue_id_fkey FOREIGN KEY (issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: issue_status issue_status_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_status
+    ADD CONSTRAINT issue_status_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: issue_to_label issue_to_label_issue_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_to_label
+    ADD CONSTRAINT issue_to_label_issue_id_fkey FOREIGN KEY (issue_id) REFERENCES public.issue(id);
+
+
+--
+-- Name: issue_to_label issue_to_label_label_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.issue_to_label
+    ADD CONSTRAINT issue_to_label_label_id_fkey FOREIGN KEY (label_id) REFERENCES public.issue_label(id);
 
 
 --
@@ -1841,6 +2338,38 @@ ALTER TABLE ONLY public.member
 
 ALTER TABLE ONLY public.member
     ADD CONSTRAINT member_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: project project_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.project
+    ADD CONSTRAINT project_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
+
+
+--
+-- Name: squad squad_leader_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.squad
+    ADD CONSTRAINT squad_leader_id_fkey FOREIGN KEY (leader_id) REFERENCES public.agent(id);
+
+
+--
+-- Name: squad_member squad_member_squad_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.squad_member
+    ADD CONSTRAINT squad_member_squad_id_fkey FOREIGN KEY (squad_id) REFERENCES public.squad(id);
+
+
+--
+-- Name: squad squad_workspace_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.squad
+    ADD CONSTRAINT squad_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES public.workspace(id);
 
 
 --

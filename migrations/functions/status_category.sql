@@ -11,6 +11,8 @@ AS $function$
     WHEN 'blocked' THEN 'in_progress'
     WHEN 'done' THEN 'done'
     WHEN 'cancelled' THEN 'closed'
+    ELSE (SELECT s.category FROM issue_status s
+           WHERE s.workspace_id = status_category.workspace_id AND s.key = status_category.status)
   END
 $function$
 ;
