@@ -19,6 +19,7 @@ BODY_BYTES_MAX: Final = 1_048_576  # refused before any route runs
 BODY_RULE_BYTES_MAX: Final = 32_768
 BODY_ENABLE_BYTES_MAX: Final = 1_024
 BODY_CHECK_IN_BYTES_MAX: Final = 8_192
+BODY_INSTRUCTION_BYTES_MAX: Final = 160_000  # W-011: the old text and the new one, as escapes
 JSON_DEPTH_MAX: Final = 64  # far above any real body, far below the recursion limit
 
 # --- Runs (wakeups.md section 8) ---------------------------------------------------------------

@@ -11,7 +11,7 @@ from uuid import UUID
 from engine import limits
 from engine.domain.commands.wakeups import CreateRule, ReplaceRule
 from engine.domain.decision import REPLACED, describe_rule
-from engine.domain.records import Kind
+from engine.domain.records import Kind, Rule
 from engine.domain.rules import RuleDraft, ValidRule, validate
 from engine.domain.views.wakeups import RuleView
 from engine.errors import WakefulError, invalid
@@ -41,6 +41,7 @@ async def create_rule(work: Work, command: CreateRule) -> RuleView:
     now = await work.session.fetchval(sql.now)
     valid = validate(command.draft, now)
     await check_references(work, held, valid)
+    await hold_source(work, valid)
     await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
     await refuse_closed(work, held)
     row = await work.session.fetchrow(
@@ -51,6 +52,7 @@ async def create_rule(work: Work, command: CreateRule) -> RuleView:
     await timeline.record(
         work, rule.workspace_id, rule.issue_id, "wakeup_created", wakeup=describe_rule(rule)
     )
+    await observe_source(work, valid, rule)
     work.arm(rule.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
 
@@ -68,10 +70,12 @@ async def replace_rule(work: Work, command: ReplaceRule) -> RuleView:
     valid = validate(command.draft, now)
     await check_references(work, held, valid)
     runs = await lock_unstarted(work, rule.id)
+    await hold_source(work, valid)
     await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
     await refuse_closed(work, held)
     await withdraw(work, rule.id, runs, REPLACED)
     await work.session.execute(sql.replace, rule.id, *_columns(work, person, valid), now)
+    await observe_source(work, valid, rule)
     work.arm(valid.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
 
@@ -105,6 +109,28 @@ async def refuse_closed(work: Work, held: Held) -> None:
     """Raise 400 if the issue is closed, as it stands under its lock (W-026)."""
     if await work.session.fetchval(sql.issue_is_closed, held.issue_id):
         raise WakefulError("issue_closed", "the issue is closed; reopen it first")
+
+
+async def hold_source(work: Work, valid: ValidRule) -> None:
+    """Keep the watched run as it is until the rule is committed, without waiting (W-017, W-018).
+
+    Locks the run. Raises `wakeup_source_busy` while somebody else has it.
+    """
+    if valid.filter_task_id is None:
+        return
+    try:
+        await work.session.fetchval(sql.lock_source, valid.filter_task_id)
+    except WakefulError as error:
+        if error.code != "contention":
+            raise
+        message = "the watched run is changing just now; try again"
+        raise WakefulError("wakeup_source_busy", message, field="filter_task_id") from None
+
+
+async def observe_source(work: Work, valid: ValidRule, rule: Rule) -> None:
+    """Let a run that ended before the rule was saved fire it, exactly once (W-017)."""
+    if valid.filter_task_id is not None and await work.session.execute(sql.add_snapshot, rule.id):
+        work.look_at(rule.issue_id)
 
 
 def _target_of(work: Work, draft: RuleDraft) -> UUID:

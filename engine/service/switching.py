@@ -12,7 +12,12 @@ from engine.domain.rules import draft_of, validate
 from engine.domain.texts import whole_number
 from engine.domain.views.wakeups import RuleView
 from engine.errors import WakefulError, invalid
-from engine.service.registration import check_references, refuse_closed
+from engine.service.registration import (
+    check_references,
+    hold_source,
+    observe_source,
+    refuse_closed,
+)
 from engine.service.registry import Work, serves
 from engine.service.rule_locks import (
     hold_issue,
@@ -53,12 +58,14 @@ async def enable_rule(work: Work, command: EnableRule) -> RuleView:
     valid = validate(draft_of(rule, at=command.at), now)
     await check_references(work, held, valid)
     runs = await lock_unstarted(work, rule.id)
+    await hold_source(work, valid)
     await lock_inputs(work, held.issue_id, starts_listening=rule.kind is Kind.EVENT)
     await refuse_closed(work, held)
     await withdraw(work, rule.id, runs, _SWITCHED_ON)
     await work.session.execute(
         sql.enable, rule.id, person, work.caller.run_id, valid.next_fire_at, now
     )
+    await observe_source(work, valid, rule)
     work.arm(valid.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
 

@@ -15,13 +15,7 @@ from uuid import UUID
 import attrs
 import pytest
 
-# Importing a module of use cases registers them.
-import engine.service.agents
-import engine.service.bootstrap
-import engine.service.comments
-import engine.service.identity
-import engine.service.issues
-import engine.service.timeline  # noqa: F401 - as above
+import engine.service.all  # noqa: F401 - importing it registers every use case
 from engine.domain.commands import Command, Query
 from engine.domain.commands.tracker import (
     AddMember,

@@ -334,6 +334,16 @@ WAKEUPS: Final = (
         wakeups.ReplaceRule(**_RULE, draft=_DRAFT),
         RuleView,
     ),
+    Sample(
+        "PATCH",
+        f"/issues/WF-12/wakeups/{THING}/instruction",
+        {"instruction": "Look twice.", "expected_instruction": "Look.", "revision": 3},
+        wakeups.EditInstruction(
+            **_RULE, instruction="Look twice.", expected_instruction="Look.", revision=3
+        ),
+        None,
+        204,
+    ),
     Sample("DELETE", f"/issues/WF-12/wakeups/{THING}", {}, wakeups.DeleteRule(**_RULE), None, 204),
     Sample(
         "POST",

@@ -12,7 +12,7 @@ from engine.domain.events import catalogue
 from engine.domain.views.wakeups import RuleRunView, RuleView
 from web.routing import Call, Routes, Scope
 from web.schemas.inputs import Nothing
-from web.schemas.wakeups import CheckingIn, Enabling, RuleConfiguration
+from web.schemas.wakeups import CheckingIn, EditingInstruction, Enabling, RuleConfiguration
 
 routes: Final = Routes("Wakeups")
 _RULES: Final = "/issues/{issue}/wakeups"
@@ -63,6 +63,17 @@ async def get_wakeup(call: Call[Nothing]) -> Any:
 async def replace_wakeup(call: Call[RuleConfiguration]) -> Any:
     """Replace the whole configuration of a rule and switch it on."""
     return await call.submit(ask.ReplaceRule(**_rule(call), draft=call.input.draft()))
+
+
+@routes(
+    "PATCH",
+    f"{_RULE}/instruction",
+    takes=EditingInstruction,
+    bytes_max=limits.BODY_INSTRUCTION_BYTES_MAX,
+)
+async def edit_wakeup_instruction(call: Call[EditingInstruction]) -> None:
+    """Change the text of a rule that nobody changed meanwhile; everything else stays."""
+    await call.submit(ask.EditInstruction(**_rule(call), **call.input.sent()))
 
 
 @routes("DELETE", _RULE)

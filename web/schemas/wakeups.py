@@ -76,6 +76,14 @@ class RuleConfiguration(Input):
         return RuleDraft(**{**self.sent(), "event_types": self.event_types or ()})
 
 
+class EditingInstruction(Input):
+    """A new text for a rule, and what its editor has read."""
+
+    instruction: Annotated[str, _INSTRUCTION]
+    expected_instruction: str
+    revision: Revision
+
+
 class CheckingIn(Input):
     """What a scheduled check has to say instead of a comment."""
 

@@ -68,6 +68,19 @@ class EnableRule(IssueCommand):
 
 
 @attrs.frozen(kw_only=True)
+class EditInstruction(IssueCommand):
+    """Change the text of a rule and nothing else; answers None (W-028, W-029).
+
+    `expected_instruction` and `revision` are what the caller has read.
+    """
+
+    rule_id: UUID
+    instruction: str
+    expected_instruction: str
+    revision: int
+
+
+@attrs.frozen(kw_only=True)
 class DisableRule(IssueCommand):
     """Switch a rule off; answers its `RuleView`, also when it is off already (W-027)."""
 

@@ -91,6 +91,11 @@ SELECT q.id FROM agent_task_queue q
  ORDER BY q.id
    FOR NO KEY UPDATE;
 
+-- name: lock_source
+-- W-017: the watched run, as it is now and until COMMIT: who ends it waits, and its capture then sees
+-- the rule. Never waits itself (W-018). Locks: the run NO KEY UPDATE.
+SELECT q.id FROM agent_task_queue q WHERE q.id = $1 FOR NO KEY UPDATE NOWAIT;
+
 -- name: has_unfinished_run
 -- W-024: whether a run of the rule has not ended. Index: agent_task_wakeup_active_idx.
 SELECT EXISTS (
@@ -156,6 +161,39 @@ UPDATE issue_wakeup r
        disabled_at = NULL, revision = r.revision + 1, last_error = NULL,
        last_task_id = CASE WHEN r.mode = 'once' THEN NULL ELSE r.last_task_id END
  WHERE r.id = $1;
+
+-- name: edit_instruction
+-- W-029: the text and nothing else. Locks: the rule, locked before.
+UPDATE issue_wakeup r SET instruction = $2, updated_at = wakeful_now() WHERE r.id = $1;
+
+-- name: add_snapshot
+-- W-017: the end of the watched run, which is locked, if it came before the rule ($1) and the rule
+-- asks for it: under the key that capture would have used, so never twice. Under the issue's lock.
+WITH ended AS (
+  SELECT q.*, run_event_type(q.status) AS event_type, run_event_key(q.id, q.status) AS event_key,
+         r.workspace_id, r.revision, r.id AS rule_id, wakeful_now() AS observed_at
+    FROM issue_wakeup r
+    JOIN agent_task_queue q ON q.id = r.filter_task_id AND run_is_over(q.status)
+   WHERE r.id = $1
+     AND wakeup_match(r, ROW(
+           r.issue_id, run_event_type(q.status), 'agent', q.agent_id, q.agent_id, q.id,
+           ARRAY[q.wakeup_id], false)::wakeup_fact) IS NULL
+)
+INSERT INTO issue_wakeup_receipt (
+  wakeup_id, revision, event_key, event_type, coalesce_key, payload, created_at)
+SELECT e.rule_id, e.revision, e.event_key, e.event_type, e.event_type,
+       jsonb_build_object(
+         'event_id', e.event_key, 'event_type', e.event_type, 'version', 1,
+         'occurred_at', wakeful_time(e.completed_at),
+         'first_occurred_at', wakeful_time(e.completed_at),
+         'observed_at', wakeful_time(e.observed_at), 'registration_snapshot', true,
+         'workspace_id', e.workspace_id, 'issue_id', e.issue_id,
+         'actor_type', 'agent', 'actor_id', e.agent_id, 'agent_id', e.agent_id,
+         'source_task_id', e.id, 'task_id', e.id, 'status', e.status, 'previous_status', NULL,
+         'retry_of_task_id', e.retry_of_task_id, 'rerun_of_task_id', e.rerun_of_task_id,
+         'coalesced_count', 1),
+       e.observed_at
+  FROM ended e;
 
 -- name: disable
 -- W-027: a rule that is off stays as it is. Locks: the rule, locked before.
