@@ -51,7 +51,7 @@ _NEXT: Final = "\\set turn :turn + 1\n\\set number :after + :client_id * :own + 
 
 _PREPARE: Final = """
 ALTER TABLE comment :switch TRIGGER USER;
-TRUNCATE comment;
+TRUNCATE comment, comment_reaction, attachment, attachment_content;
 VACUUM ANALYZE comment, issue, issue_wakeup, issue_wakeup_receipt, capture_buffer;
 CHECKPOINT;
 """
@@ -157,11 +157,23 @@ def _rates(cluster: Cluster, columns: Sequence[_Column], rounds: int) -> list[li
     return rates
 
 
+def prepare(cluster: Cluster, database: str, *, is_captured: bool) -> None:
+    """Empty the comments, clean up, and switch capture of comments on or off."""
+    cluster.psql(database, _PREPARE, switch="ENABLE" if is_captured else "DISABLE")
+
+
+def random_comment() -> str:
+    """Return the pgbench script of a client that comments on any of its `own` issues.
+
+    They come after the issue of the number `after` and after those of the clients before it.
+    """
+    return _ANY
+
+
 def _rate(cluster: Cluster, column: _Column) -> float:
     if column.opens:
         cluster.psql(DATABASE, _FORGET)
-    switch = "ENABLE" if column.is_captured else "DISABLE"
-    cluster.psql(DATABASE, _PREPARE, switch=switch)
+    prepare(cluster, DATABASE, is_captured=column.is_captured)
     options = ("-D", f"after={column.after}", *column.options)
     rate = cluster.pgbench(DATABASE, column.script, *options, session=column.session)
     cluster.psql(DATABASE, "ALTER TABLE comment ENABLE TRIGGER USER")
@@ -213,7 +225,7 @@ def _crowded_row(cluster: Cluster, rounds: int) -> Row:
 
 def _p99(cluster: Cluster, *, after: int) -> float:
     """Return the 99th percentile of inserts on the issue after the `after`-th, in seconds."""
-    cluster.psql(CROWDED, _PREPARE, switch="ENABLE")
+    prepare(cluster, CROWDED, is_captured=True)
     with tempfile.TemporaryDirectory() as folder:
         options = ("-D", f"after={after}", "-D", "own=1", "-t", str(CROWDED_INSERTS))
         log = ("-l", f"--log-prefix={folder}/log")

@@ -53,16 +53,20 @@ def _file_system(path: Path) -> str:
 
 
 class ForeignShare:
-    """How much of the machine's CPU other processes take, from its making on."""
+    """How much of the machine's CPU other processes take, from its making on.
 
-    def __init__(self) -> None:
+    Not other are the process `root`, by default this one, and its descendants.
+    """
+
+    def __init__(self, root: int | None = None) -> None:
+        self._root = os.getpid() if root is None else root
         self._machine, self._busy = _machine_ticks()
-        self._own = _tree_ticks()
+        self._own = _tree_ticks(self._root)
 
     def read(self) -> float:
         """Return the share so far: 1.0 is the whole machine, all cores."""
         machine, busy = _machine_ticks()
-        own = _tree_ticks() - self._own
+        own = _tree_ticks(self._root) - self._own
         return max(busy - self._busy - own, 0) / max(machine - self._machine, 1)
 
 
@@ -74,10 +78,15 @@ def _machine_ticks() -> tuple[int, int]:
     return busy + idle + wait, busy
 
 
-def _tree_ticks() -> int:
-    """Return the ticks of this process and its descendants, those that have ended included."""
+def cpu_seconds(root: int) -> float:
+    """Return the CPU time that a process and its descendants have taken so far."""
+    return _tree_ticks(root) / TICKS
+
+
+def _tree_ticks(root: int) -> int:
+    """Return the ticks of a process and its descendants, those that have ended included."""
     total = 0
-    for pid in tree(os.getpid()):
+    for pid in tree(root):
         fields = _fields(pid)
         total += sum(map(int, fields[11:15])) if fields else 0
     return total

@@ -12,6 +12,7 @@ import attrs
 MS: Final = 1_000.0  # milliseconds in a second
 NONE: Final = "-"
 REMARK_WIDTH: Final = 100
+FOREIGN_MAX: Final = 0.15  # of the machine's CPU: what may be lost and still count as clean
 
 
 @attrs.frozen(kw_only=True)
@@ -158,4 +159,26 @@ def table(families: Iterable[Family]) -> str:
         lines += textwrap.wrap(
             remark, REMARK_WIDTH, initial_indent="    ", subsequent_indent="    "
         )
+    return "\n".join(lines)
+
+
+def markdown(record: dict[str, Any]) -> str:
+    """Return the table of a JSON file, and what it was measured on, for a document."""
+    about = ", ".join(f"{name} {value}" for name, value in record["environment"].items())
+    lines = [f"{about}.", "", f"| family | {' | '.join(HEAD)} |", "|---" * (len(HEAD) + 1) + "|"]
+    for family in record["families"]:
+        rows = [
+            Row(
+                what=row["what"],
+                figures=tuple(Figure(**figure) for figure in row["figures"]),
+                proves=tuple(row["proves"]),
+                remark=row["remark"],
+            )
+            for row in family["rows"]
+        ]
+        measured = Family(**{**family, "rows": tuple(rows)})
+        for row, cells in zip(rows, measured.cells(), strict=True):
+            remark = f"<br>{row.remark}" if row.remark else ""
+            first, *rest = cells
+            lines.append(f"| {family['name']} | {first}{remark} | {' | '.join(rest)} |")
     return "\n".join(lines)

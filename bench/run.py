@@ -1,7 +1,8 @@
 """`make bench`: one table from one run, and the same as JSON in `bench/results/latest.json`.
 
 `make bench ARGS="--quick"` takes small sizes: it shows that everything works, its figures say
-little. `ARGS="latency capture"` runs these families only. Each family runs in a process of its own,
+little. `ARGS="latency capture"` runs these families only. `ARGS=--markdown` measures nothing: it
+prints the last run's table for `docs/benchmarks.md`. Each family runs in a process of its own,
 so that none inherits another one's memory. A missed target fails nothing; a broken one raises.
 """
 
@@ -22,20 +23,37 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import capture, dispatch, hot_issue, latency, mailboxes, resident, startup
+from bench import (
+    capture,
+    columns,
+    dispatch,
+    hot_issue,
+    idle,
+    journey,
+    latency,
+    mailboxes,
+    peers,
+    resident,
+    startup,
+    timers,
+)
 from bench.machine import ForeignShare, environment, load
-from bench.report import Family, Row, table
+from bench.report import FOREIGN_MAX, Family, Row, markdown, table
 from bench.world import HERE, Cluster, running_cluster
 
 RESULTS: Final = HERE / "results" / "latest.json"
-FOREIGN_MAX: Final = 0.15  # of the machine's CPU: what a family may lose and still count as clean
 Measure = Callable[..., list[Row]]
 FAMILIES: Final[dict[str, Measure]] = {
     "latency": latency.measure,
+    "timers": timers.measure,
+    "idle": idle.measure,
     "resident": resident.measure,
     "hot_issue": hot_issue.measure,
     "dispatch": dispatch.measure,
+    "journey": journey.measure,
+    "peers": peers.measure,
     "capture": capture.measure,
+    "columns": columns.measure,
     "startup": startup.measure,
     "mailboxes": mailboxes.measure,
 }
@@ -46,9 +64,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
     parser.add_argument("--quick", action="store_true", help="small sizes, to try everything out")
+    parser.add_argument("--markdown", action="store_true", help="print the last run's table")
     asked = parser.parse_args()
     if unknown := set(asked.families) - set(FAMILIES):
         parser.error(f"no such family: {', '.join(sorted(unknown))}")
+    if asked.markdown:
+        print(markdown(json.loads(RESULTS.read_text(encoding="utf-8"))))
+        return
     _silence()
     started = time.monotonic()
     with running_cluster() as (cluster, folder):

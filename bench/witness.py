@@ -13,14 +13,12 @@ ends each run as soon as it is queued, from now on.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 from uuid import UUID
 
 import attrs
@@ -28,6 +26,7 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.children import Child, lines
 from engine.storage.database import (
     Database,
     Hint,
@@ -40,7 +39,6 @@ from engine.storage.database import (
 )
 
 RUNS: Final = "wakeful_runs"
-SECONDS_MAX: Final = 30  # for one answer; more is no latency but a loss
 _LANES: Final = {Lane.API: LaneLimits(connections=1, statement_ms=10_000)}
 _COMMENT: Final = Query(
     "witness.comment",
@@ -71,58 +69,29 @@ class Sighting:
 class Witness:
     """The near side: one question at a time."""
 
-    def __init__(self, process: trio.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._stdin = process.stdin
-        self._lines = _lines(process.stdout)
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     @classmethod
     @asynccontextmanager
     async def open(cls, dsn: str) -> AsyncIterator[Self]:
         """Start the process and return when it listens; it ends with the block."""
-        async with trio.open_nursery() as nursery:
-            run = partial(
-                trio.run_process,
-                [sys.executable, __file__, dsn],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            process: trio.Process = await nursery.start(run)
-            witness = cls(process)
-            with trio.fail_after(SECONDS_MAX):
-                await anext(witness._lines)
-            yield witness
-            await process.stdin.aclose()  # type: ignore[union-attr] # a pipe, as asked for above
+        async with Child.open([sys.executable, __file__, dsn]) as child:
+            yield cls(child)
 
     async def write(self, issue_id: UUID) -> Sighting:
         """Comment on an issue as a foreign writer and wait for the run."""
-        answer = await self._ask({"write": str(issue_id)})
+        answer = await self._child.ask({"write": str(issue_id)})
         return Sighting(**answer)
 
     async def next_run(self) -> float:
         """Return when the next run was seen."""
-        answer = await self._ask({"next": True})
+        answer = await self._child.ask({"next": True})
         return float(answer["seen"])
 
     async def finish_runs(self) -> None:
         """Have each run ended as soon as it is queued; nothing else can be asked any more."""
-        await self._ask({"finish": True})
-
-    async def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        with trio.fail_after(SECONDS_MAX):
-            await self._stdin.send_all(f"{json.dumps(question)}\n".encode())
-            answer: dict[str, Any] = json.loads(await anext(self._lines))
-            return answer
-
-
-async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
-    """Yield what comes in, line by line."""
-    rest = b""
-    async for part in stream:
-        *lines, rest = (rest + part).split(b"\n")
-        for line in lines:
-            yield line.decode()
+        await self._child.ask({"finish": True})
 
 
 # --- The far side -------------------------------------------------------------------------------
@@ -162,7 +131,7 @@ async def _serve(dsn: str) -> None:
         first = await hints.receive()
         assert isinstance(first, Reconnected)
         print("{}", flush=True)
-        async for line in _lines(trio.lowlevel.FdStream(sys.stdin.fileno())):
+        async for line in lines(trio.lowlevel.FdStream(sys.stdin.fileno())):
             match json.loads(line):
                 case {"write": issue_id}:
                     committed = await _write(database, UUID(issue_id))

@@ -55,9 +55,10 @@ def bench_id(kind: Kind, number: int) -> UUID:
 
 @attrs.frozen(kw_only=True)
 class Sizes:
-    """How large a world is: issues a workspace, and which issues have how many rules."""
+    """How large a world is: agents and issues a workspace, and which issues have how many rules."""
 
     workspaces: int = 1
+    agents: int = 1
     issues: int
     first_rule: int = 1
     last_rule: int

@@ -22,6 +22,7 @@ import click
 
 from client.api import Wakeful
 from client.connection import Connection, Server
+from client.errors import ApiError
 
 T = TypeVar("T")
 
@@ -145,6 +146,17 @@ def calling(found: Found) -> Iterator[Wakeful]:
     """Open the API as the caller."""
     with Connection(found.server()) as connection:
         yield Wakeful(connection)
+
+
+@contextmanager
+def known(what: str) -> Iterator[None]:
+    """Say of something that is not there, or of a text that names none: WHAT not found."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code == "not_found":
+            raise Failure(f"{what} not found") from error
+        raise
 
 
 def _read_config(environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""`wakeful daemon`: carries out an agent's runs with a command (api.md, Starting it)."""
+"""`wakeful daemon`: carries out agents' runs with a command (api.md, Starting it)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import shutil
 import signal
 import sysconfig
 from collections.abc import AsyncIterator
+from functools import partial
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
@@ -29,46 +30,104 @@ _PROVIDER: Final = "exec"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+@attrs.frozen(kw_only=True)
+class _Plan:
+    """What a daemon is asked to do, and under which names it does it."""
+
+    agents: tuple[str, ...]
+    daemon_id: str
+    runtime_name: str
+    once: bool
+    max_concurrent: int
+    grace_seconds: float
+
+    def whom(self, runtime_id: str) -> str:
+        """Return whom it serves, in words."""
+        return ", ".join(self.agents) or f"the agents of {self.runtime_name} ({runtime_id})"
+
+
 @click.command()
-@click.option("--agent", required=True, help="The name of the agent; it is made if there is none.")
+@click.option(
+    "--agent",
+    "agents",
+    metavar="NAME",
+    multiple=True,
+    help="An agent to serve, made if there is none; may be repeated.",
+)
+@click.option("--runtime", metavar="NAME", help="Serve every agent of the runtime HOST/NAME.")
 @click.option("--exec", "command", required=True, help="The shell command that gets each prompt.")
 @click.option("--once", is_flag=True, help="End after one run, with 1 if it failed.")
-@click.option("--daemon-id", help="The name of this daemon.  [default: from host and agent]")
+@click.option("--daemon-id", help="The name of this daemon.  [default: HOST/NAME]")
 @click.option(
     "--max-concurrent",
     type=click.IntRange(1, limits.CONCURRENT_RUNS_MAX),
-    default=1,
+    default=limits.CONCURRENT_RUNS,
     show_default=True,
-    help="How many runs at a time, each of another issue.",
+    help="How many runs at a time; those of one agent are of different issues.",
+)
+@click.option(
+    "--grace",
+    "grace_seconds",
+    type=click.FloatRange(0),
+    default=limits.GRACE_SECONDS,
+    show_default=True,
+    help="Seconds that commands may go on after SIGTERM or Ctrl-C.",
 )
 @server_options
 def daemon(
     found: Found,
     *,
-    agent: str,
+    agents: tuple[str, ...],
+    runtime: str | None,
     command: str,
-    once: bool,
     daemon_id: str | None,
-    max_concurrent: int,
+    **how: Any,
 ) -> None:
-    """Claim an agent's runs and hand each prompt to a command.
+    """Claim agents' runs and hand each prompt to a command.
 
     The command reads the prompt on standard input and acts as the agent: WAKEFUL_TOKEN is the
-    credential of the run, and WAKEFUL_URL and WAKEFUL_ISSUE say where. What it prints on standard
-    output becomes the run's output; another exit code than 0 is a failure. When the run is
-    cancelled, or the daemon stopped, the command and what it started get SIGTERM, then SIGKILL.
+    credential of the run; WAKEFUL_URL, WAKEFUL_ISSUE, WAKEFUL_RUN and WAKEFUL_AGENT say where and
+    as whom. What it prints becomes the run's transcript, and standard output the run's output;
+    another exit code than 0 is a failure. When the run is cancelled, the command and what it
+    started get SIGTERM, then SIGKILL.
+
+    SIGTERM or Ctrl-C lets commands go on for the grace, then ends them, and their runs are tried
+    again; a second one ends everything at once.
     """
     log_to_stderr()
-    host = platform.node() or "localhost"
-    daemon_id = daemon_id or f"{host}/{agent}"
+    names = tuple(dict.fromkeys(agents))
+    if not names and runtime is None:
+        raise Failure("whose runs? Name agents with --agent, or a runtime with --runtime")
+    runtime_name = f"{_host()}/{runtime or names[0]}"
+    plan = _Plan(
+        agents=names,
+        daemon_id=daemon_id or runtime_name,
+        runtime_name=runtime_name,
+        **how,
+    )
+    server, runtime_id = _enlist(found, plan)
+    trio.run(_serve, server, plan, runtime_id, CommandMind(command, _environment(found)))
+
+
+def _host() -> str:
+    return platform.node() or "localhost"
+
+
+def _enlist(found: Found, plan: _Plan) -> tuple[Server, str]:
+    """Register the daemon and give its runtime the named agents; return the server as the daemon.
+
+    Without agents to bind, a daemon token is all that it needs.
+    """
+    if not plan.agents and found.daemon_token is not None:
+        server = Server(url=found.url, token=found.daemon_token, workspace=found.workspace)
+        return server, trio.run(_register_once, server, plan)
     with calling(found) as api:
-        serving = _find_agent(api, agent)
-        server = _daemon_server(found, api, daemon_id)
-        runtime = trio.run(_register, server, daemon_id, f"{host}/{agent}", host)
-        _bind(api, serving, runtime)
-    mind = CommandMind(command, _environment(found))
-    ready = f"wakeful daemon: {daemon_id} serves {agent}"
-    trio.run(_serve, server, daemon_id, runtime, mind, max_concurrent, once, ready)
+        serving = [_find_agent(api, name) for name in plan.agents]
+        server = _daemon_server(found, api, plan.daemon_id)
+        runtime_id = trio.run(_register_once, server, plan)
+        for agent in serving:
+            _bind(api, agent, runtime_id)
+    return server, runtime_id
 
 
 def _find_agent(api: Wakeful, name: str) -> Json:
@@ -95,14 +154,18 @@ def _daemon_server(found: Found, api: Wakeful, daemon_id: str) -> Server:
     return attrs.evolve(server, token=api.create_token(name, "daemon")["token"])
 
 
-async def _register(server: Server, daemon_id: str, runtime_name: str, host: str) -> str:
+async def _register_once(server: Server, plan: _Plan) -> str:
     async with AsyncConnection(server) as connection:
-        return await DaemonApi(connection, daemon_id).register(
-            runtime_name=runtime_name,
-            provider=_PROVIDER,
-            device_name=host,
-            version=version("wakeful"),
-        )
+        return await _register(DaemonApi(connection, plan.daemon_id), plan)
+
+
+async def _register(api: DaemonApi, plan: _Plan) -> str:
+    return await api.register(
+        runtime_name=plan.runtime_name,
+        provider=_PROVIDER,
+        device_name=_host(),
+        version=version("wakeful"),
+    )
 
 
 def _bind(api: Wakeful, agent: Json, runtime_id: str) -> None:
@@ -133,40 +196,48 @@ def _environment(found: Found) -> dict[str, str]:
     return environment
 
 
-async def _serve(
-    server: Server,
-    daemon_id: str,
-    runtime_id: str,
-    mind: CommandMind,
-    max_concurrent: int,
-    once: bool,  # noqa: FBT001 - trio.run passes arguments by position
-    ready: str,
-) -> None:
-    """Carry out runs until a signal comes; says `ready` once a signal would be obeyed.
+async def _serve(server: Server, plan: _Plan, runtime_id: str, mind: CommandMind) -> None:
+    """Carry out runs until a signal comes; says whom it serves once a signal would be obeyed.
 
-    Raises the `ApiError` that ends the daemon, and `Failure` when the only run has failed.
+    Raises the `ApiError` that ends the daemon, and `Failure` when the only run has failed or work
+    was abandoned.
     """
     async with AsyncConnection(server) as connection:
+        api = DaemonApi(connection, plan.daemon_id)
         serving = Daemon(
-            DaemonApi(connection, daemon_id), runtime_id, mind, max_concurrent=max_concurrent
+            api,
+            partial(_register, api, plan),
+            mind,
+            runtime_id=runtime_id,
+            max_concurrent=plan.max_concurrent,
+            grace_seconds=plan.grace_seconds,
         )
+        refusal = None
         with trio.open_signal_receiver(*_SIGNALS) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_stop_on, signals, serving)
-                note(ready)
-                refusal = None
+                nursery.start_soon(_stop_on, signals, serving, mind)
+                note(f"wakeful daemon: {plan.daemon_id} serves {plan.whom(runtime_id)}")
                 try:
-                    await serving.run(once=once)
+                    await serving.run(once=plan.once)
                 except ApiError as error:
                     refusal = error
                 nursery.cancel_scope.cancel()
     if refusal is not None:
         raise refusal
-    if once and serving.failed_run is not None:
+    if serving.abandoned:
+        raise Failure(f"ended at once: {serving.abandoned} runs are left to the next start")
+    if plan.once and serving.failed_run is not None:
         failed = serving.failed_run
         raise Failure(f"the run failed: `wakeful run show {failed}` says why")
 
 
-async def _stop_on(signals: AsyncIterator[int], serving: Daemon) -> None:
+async def _stop_on(signals: AsyncIterator[int], serving: Daemon, mind: CommandMind) -> None:
+    """Stop at the first signal, and at the second one at once."""
     async for _ in signals:
-        serving.stop()
+        if serving.is_stopping:
+            mind.hurry()
+            serving.abandon()
+        else:
+            if serving.in_hand:
+                note(f"wakeful daemon: {serving.in_hand} runs go on; a second signal ends them now")
+            serving.stop()

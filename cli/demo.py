@@ -87,7 +87,8 @@ def _daemon(server: Server, found: Found, agent: str) -> Iterator[_Daemon]:
         where["WAKEFUL_WORKSPACE"] = server.workspace
     if (data_dir := found.given("data_dir")) is not None:
         where["WAKEFUL_DATA_DIR"] = data_dir
-    command = [sys.executable, "-P", "-m", "cli", "daemon", "--agent", agent, "--exec", _MIND]
+    command = [sys.executable, "-P", "-m", "cli", "daemon", "--agent", agent, "--grace", "1"]
+    command += ["--exec", _MIND]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter with arguments of our own
             command,

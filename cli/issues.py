@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TextIO
 
 import click
 
 from cli.agents import agent_id_of
+from cli.catalogues import entry_id_of
+from cli.comments import text_of
 from cli.connection import Failure, Found, calling, server_options
-from cli.output import Format, field, output_option, print_json, print_page
+from cli.keys import key_option
+from cli.metadata import metadata
+from cli.output import Format, field, output_option, page_options, print_json, print_page
+from cli.runs import rerun_issue
 from cli.wakeups import wakeup
-from client import limits
 from client.api import Json, Wakeful
 
 _ISSUES: Final = {
@@ -29,6 +32,8 @@ def issue() -> None:
 
 
 issue.add_command(wakeup)
+issue.add_command(rerun_issue)
+issue.add_command(metadata)
 
 
 @issue.command("create")
@@ -38,15 +43,24 @@ issue.add_command(wakeup)
 @click.option("--priority", help="urgent, high, medium, low or none.")
 @click.option("--agent", "assignee", help="Assign it to this agent (name or id), which runs it.")
 @click.option("--parent", "parent_id", help="The id of the issue that it is part of.")
+@click.option("--project", help="The project (name or id) that it is in.")
 @click.option("--quiet", "-q", is_flag=True, help="Print its identifier alone.")
+@key_option
 @server_options
 def create(
-    found: Found, *, title: str, assignee: str | None, quiet: bool, **fields: str | None
+    found: Found,
+    *,
+    title: str,
+    assignee: str | None,
+    project: str | None,
+    quiet: bool,
+    idempotency_key: str | None,
+    **fields: str | None,
 ) -> None:
     """Make an issue; assigned to an agent, the agent gets a run."""
     with calling(found) as api:
-        body = {**_given(fields), **_assigned(api, assignee)}
-        made = api.create_issue(title, **body)
+        body = {**_given(fields), **_assigned(api, assignee), **_placed(api, project)}
+        made = api.create_issue(title, idempotency_key=idempotency_key, **body)
     if quiet:
         click.echo(made["identifier"])
     else:
@@ -58,15 +72,28 @@ def create(
 @click.option("--category", help="backlog, todo, in_progress, done or closed.")
 @click.option("--agent", "assignee", help="Only what is assigned to this agent (name or id).")
 @click.option("--search", help="Only issues that contain this text.")
-@click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=50, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0)
+@click.option("--project", help="Only what is in this project (name or id).")
+@click.option("--label", help="Only what has this label (name or id).")
+@page_options
 @output_option
 @server_options
-def list_issues(found: Found, output: Format, assignee: str | None, **query: Any) -> None:
+def list_issues(
+    found: Found,
+    *,
+    output: Format,
+    assignee: str | None,
+    project: str | None,
+    label: str | None,
+    **query: Any,
+) -> None:
     """List issues, newest first."""
     with calling(found) as api:
-        agent_id = _assigned(api, assignee).get("assignee_id")
-        page = api.issues(assignee=agent_id, **query)
+        page = api.issues(
+            assignee=_assigned(api, assignee).get("assignee_id"),
+            project=None if project is None else entry_id_of(api, "projects", project),
+            label=None if label is None else entry_id_of(api, "labels", label),
+            **query,
+        )
     print_page(page, output, _ISSUES)
 
 
@@ -102,11 +129,14 @@ def show(found: Found, issue: str, output: Format) -> None:
 @click.option("--status", help="The new status.")
 @click.option("--priority", help="The new priority.")
 @click.option("--agent", "assignee", help="Assign it to this agent (name or id).")
+@click.option("--project", help="Put it into this project (name or id).")
 @server_options
-def update(found: Found, issue: str, assignee: str | None, **fields: str | None) -> None:
+def update(
+    found: Found, issue: str, assignee: str | None, project: str | None, **fields: str | None
+) -> None:
     """Change an issue; what is not given stays as it is."""
     with calling(found) as api:
-        changes = {**_given(fields), **_assigned(api, assignee)}
+        changes = {**_given(fields), **_assigned(api, assignee), **_placed(api, project)}
         if not changes:
             raise Failure("nothing to change: give at least one option")
         print_json(api.update_issue(issue, changes))
@@ -117,16 +147,15 @@ def update(found: Found, issue: str, assignee: str | None, **fields: str | None)
 @click.argument("body", required=False)
 @click.option("--body-file", type=click.File(encoding="utf-8"), help="Take the text from a file.")
 @click.option("--parent", "parent_id", help="The comment to answer.")
+@key_option
 @server_options
 def comment(
-    found: Found, issue: str, body: str | None, body_file: TextIO | None, parent_id: str | None
+    found: Found, issue: str, body: str | None, body_file: TextIO | None, **more: str | None
 ) -> None:
     """Comment on an issue with BODY, or with what stands on standard input."""
-    if body is not None and body_file is not None:
-        raise Failure("give the text either as an argument or as a file")
-    text = body if body is not None else (body_file or sys.stdin).read()
+    text = text_of(body, body_file)
     with calling(found) as api:
-        print_json(api.comment(issue, text, parent_id=parent_id))
+        print_json(api.comment(issue, text, **more))
 
 
 def _author_names(api: Wakeful, comments: Iterable[Json]) -> dict[str, str]:
@@ -155,3 +184,7 @@ def _assigned(api: Wakeful, agent: str | None) -> Json:
     if agent is None:
         return {}
     return {"assignee_type": "agent", "assignee_id": agent_id_of(api, agent)}
+
+
+def _placed(api: Wakeful, project: str | None) -> Json:
+    return {} if project is None else {"project_id": entry_id_of(api, "projects", project)}

@@ -20,6 +20,15 @@ _COMMANDS: Final = {
     "daemon": "cli.daemon:daemon",
     "issue": "cli.issues:issue",
     "run": "cli.runs:run",
+    "comment": "cli.comments:comment",
+    "react": "cli.reactions:react",
+    "attach": "cli.files:attach",
+    "inbox": "cli.inbox:inbox",
+    "label": "cli.labels:label",
+    "project": "cli.projects:project",
+    "property": "cli.properties:property_",
+    "status": "cli.statuses:status",
+    "squad": "cli.squads:squad",
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
+from client import limits
+
 F = TypeVar("F", bound=Callable[..., Any])
 Cell: TypeAlias = Callable[[Mapping[str, Any]], object]
 Columns: TypeAlias = Mapping[str, Cell]
@@ -33,6 +35,18 @@ def output_option(command: F) -> F:
         help="How to print the data.",
     )
     return option(command)
+
+
+def page_options(command: F) -> F:
+    """Give a command `--limit` and `--offset`: which part of a list it prints."""
+    for option in (
+        click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many."),
+        click.option(
+            "--limit", type=click.IntRange(1, limits.PAGE_MAX), default=50, show_default=True
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def field(name: str) -> Cell:

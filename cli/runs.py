@@ -1,18 +1,14 @@
-"""`wakeful run`: list, show and stop runs."""
+"""`wakeful run`: list, show, stop and repeat runs."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import click
 
-from cli.connection import Failure, Found, calling, server_options
-from cli.output import Format, field, output_option, print_json, print_page
-from client import limits
-from client.errors import ApiError
+from cli.connection import Found, calling, known, server_options
+from cli.output import Format, field, output_option, page_options, print_json, print_page
 
 _ERROR_CHARS: Final = 60  # of an error in a table; `run show` has all of it
 _RUNS: Final = {
@@ -27,14 +23,13 @@ _RUNS: Final = {
 
 @click.group()
 def run() -> None:
-    """Look at runs and stop them."""
+    """Look at runs, stop and repeat them."""
 
 
 @run.command("list")
 @click.argument("issue", metavar="ISSUE")
 @click.option("--status", help="Only this status.")
-@click.option("--limit", type=click.IntRange(1, limits.PAGE_MAX), default=50, show_default=True)
-@click.option("--offset", type=click.IntRange(0), default=0)
+@page_options
 @output_option
 @server_options
 def list_runs(
@@ -51,7 +46,7 @@ def list_runs(
 @server_options
 def show(found: Found, run: str) -> None:
     """Show a run."""
-    with calling(found) as api, _known():
+    with calling(found) as api, known("run"):
         print_json(api.run(run))
 
 
@@ -60,16 +55,25 @@ def show(found: Found, run: str) -> None:
 @server_options
 def cancel(found: Found, run: str) -> None:
     """Stop a run that has not ended."""
-    with calling(found) as api, _known():
+    with calling(found) as api, known("run"):
         print_json(api.cancel_run(run))
 
 
-@contextmanager
-def _known() -> Iterator[None]:
-    """Say of a run that is not there, or of a text that names none: run not found."""
-    try:
-        yield
-    except ApiError as error:
-        if error.code == "not_found":
-            raise Failure("run not found") from error
-        raise
+@run.command("rerun")
+@click.argument("run", metavar="RUN")
+@server_options
+def rerun(found: Found, run: str) -> None:
+    """Run once more what has ended, with your authority; cancels what waits in its scope."""
+    with calling(found) as api:
+        with known("run"):
+            issue = api.run(run)["issue_id"]
+        print_json(api.rerun(issue, run))
+
+
+@click.command("rerun")
+@click.argument("issue", metavar="ISSUE")
+@server_options
+def rerun_issue(found: Found, issue: str) -> None:
+    """Run once more what ended last on an issue, with your authority."""
+    with calling(found) as api:
+        print_json(api.rerun(issue))

@@ -37,6 +37,7 @@ _PATH: Final = click.Path(path_type=Path)
 @click.command()
 @click.option("--host", help="The address to serve on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port; 0 takes a free one.  [default: 8765]")
+@click.option("--metrics-port", type=int, help="Serve /metrics on this port, to everybody.")
 @click.option("--socket", type=_PATH, help="Serve on this Unix socket instead.")
 @click.option("--data-dir", type=_PATH, help="Where everything is kept.  [default: data]")
 @click.option("--database-url", help="A PostgreSQL of your own instead of the embedded one.")
@@ -57,24 +58,33 @@ def serve(config: Path | None, **arguments: Any) -> None:
     except SettingError as error:
         raise Failure(str(error)) from error
     try:
-        with _listening(settings) as listener:
-            trio.run(_serve, settings, listener)
+        with _listening(settings) as (listener, scrapes):
+            trio.run(_serve, settings, listener, scrapes)
     except (WakefulError, OSError, ExceptionGroup) as error:
         raise Failure(_reason(error, settings)) from error
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Take the address before anything is started or written. Raises `Failure`."""
+def _listening(settings: Settings) -> Iterator[tuple[socket.socket, socket.socket | None]]:
+    """Take the addresses before anything is started or written. Raises `Failure`."""
     with ExitStack() as stack:
         try:
             listener = stack.enter_context(listening(settings.host, settings.port, settings.socket))
         except OSError as error:
             raise Failure(_taken(settings, error)) from error
-        yield listener
+        scrapes, port = None, settings.metrics_port
+        try:
+            if port is not None:
+                scrapes = stack.enter_context(listening(settings.host, port, None))
+        except OSError as error:
+            why = f"cannot serve metrics on {_place(settings.host, port)}: {error.strerror}"
+            raise Failure(f"{why}; choose another with --metrics-port") from error
+        yield listener, scrapes
 
 
-async def _serve(settings: Settings, listener: socket.socket) -> None:
+async def _serve(
+    settings: Settings, listener: socket.socket, scrapes: socket.socket | None
+) -> None:
     """Serve until a signal comes; one that comes during the start is obeyed right after it."""
     _prepare(settings)
     shutdown = trio.Event()
@@ -85,7 +95,10 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
                 url = _reachable(address(listener))
                 await _bootstrap(engine, settings, url)
                 async with trio.open_nursery() as server:
-                    await server.start(partial(serve_http, engine, listener, shutdown=shutdown))
+                    serving = partial(
+                        serve_http, engine, listener, shutdown=shutdown, scrapes=scrapes
+                    )
+                    await server.start(serving)
                     _announce(settings, url)
             watch.cancel_scope.cancel()
     if settings.ready_file is not None:
@@ -149,8 +162,12 @@ def _taken(settings: Settings, error: OSError) -> str:
     if settings.socket is not None:
         return f"cannot serve on {settings.socket}: {why}; choose another with --socket"
     option = "--host" if isinstance(error, socket.gaierror) else "--port"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"cannot serve on {host}:{settings.port}: {why}; choose another with {option}"
+    place = _place(settings.host, settings.port)
+    return f"cannot serve on {place}: {why}; choose another with {option}"
+
+
+def _place(host: str, port: int | None) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def database_place(url: str) -> str | None:

@@ -12,6 +12,7 @@ from cli.agents import agent_id_of
 from cli.connection import Failure, Found, calling, server_options
 from cli.durations import DURATION
 from cli.events import events
+from cli.explaining import print_explanation
 from cli.output import Format, field, note, output_option, print_items, print_json
 from client.api import Json, Wakeful
 from client.errors import ApiError
@@ -109,6 +110,43 @@ def update(found: Found, issue: str, wakeup: str, **options: Any) -> None:
     with calling(found) as api, _known():
         _name_agent(api, body)
         print_json(api.replace_wakeup(issue, wakeup, body))
+
+
+@wakeup.command("preview")
+@click.argument("issue", metavar="ISSUE")
+@_configuration
+@click.option("--from", "start", help="Where the times begin, else now: RFC 3339 with an offset.")
+@click.option("--wakeup", "wakeup_id", help="The rule that would be replaced.")
+@server_options
+def preview(
+    found: Found, issue: str, start: str | None, wakeup_id: str | None, **options: Any
+) -> None:
+    """Show what would become of a rule, and save nothing."""
+    body = _body(found, **options)
+    with calling(found) as api, _known():
+        _name_agent(api, body)
+        print_json(api.preview_wakeup(issue, body, {"from": start, "wakeup_id": wakeup_id}))
+
+
+@wakeup.command("explain")
+@click.argument("issue", metavar="ISSUE")
+@click.argument("wakeup", metavar="WAKEUP")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    default="text",
+    show_default=True,
+    help="How to print the explanation.",
+)
+@server_options
+def explain(found: Found, issue: str, wakeup: str, output: str) -> None:
+    """Say why a rule did not fire, and what it will do."""
+    with calling(found) as api, _known():
+        explained = api.explain_wakeup(issue, wakeup)
+    if output == "json":
+        print_json(explained)
+    else:
+        print_explanation(explained)
 
 
 @wakeup.command("list")

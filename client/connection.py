@@ -15,7 +15,7 @@ import attrs
 import httpx
 
 from client import limits
-from client.errors import ApiError, UnreachableError
+from client.errors import UNEXPECTED, ApiError, UnreachableError
 
 UNIX: Final = "unix:"
 _NO_CONTENT: Final = 204
@@ -87,15 +87,18 @@ class Connection:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        file: tuple[str, bytes] | None = None,
     ) -> Any:
         """Return the JSON of an answer, None where it has none.
 
-        Query fields that are None are left out. Raises `ApiError` for a refusal and
-        `UnreachableError` where no answer came.
+        Query fields that are None are left out. A `file`, its name and content, goes out as a form
+        in place of a body. Raises `ApiError` for a refusal and `UnreachableError` where no answer
+        came.
         """
+        files = None if file is None else {"file": file}
         try:
             response = self._http.request(
-                method, path, json=body, params=_given(query), headers=headers
+                method, path, json=body, params=_given(query), headers=headers, files=files
             )
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failure(self.server, error) from error
@@ -185,7 +188,7 @@ def _no_wakeful(response: httpx.Response) -> ApiError:
     """Return the error for an answer that Wakeful never gives, such as that of a proxy."""
     text = " ".join(response.text.split())[: limits.ERROR_CHARS_MAX]
     return ApiError(
-        "unexpected_answer",
+        UNEXPECTED,
         f"{response.request.url} answered {response.status_code}: {text or 'nothing'}",
         status=response.status_code,
     )

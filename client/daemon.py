@@ -1,31 +1,34 @@
-"""The daemon: claims the runs of its runtime and carries each out with a command.
+"""The daemon: claims the runs of its runtime, several at a time, and carries them out.
 
-It outlives the server: while that is away it tries again, a command that runs goes on, and what
-came of it is reported when the server is back. A daemon that is stopped ends its commands and
-leaves their runs in flight: registering it again gives them back (W-110).
+It outlives the server: while that is away it tries again, commands that run go on, and what came
+of them is reported when the server is back. Back again, the daemon registers anew, which gives it
+the runs whose claims were answered to nobody; with runs in hand it waits for their ends first,
+because a registration ends what the server thinks is under way (W-110).
+
+Stopping has three steps: nothing is claimed any more and what runs goes on for a while; then it is
+ended and reported as lost, to be tried again; `abandon` leaves everything as it is at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import structlog
 import trio
 
 from client import limits
+from client.claimed_run import ClaimedRun, Mind, Stop
 from client.daemon_api import Claim, DaemonApi
 from client.errors import ApiError
 from client.execution import Outcome, execute
+from client.patience import Pauses
+from client.transcript import Transcript
 
-T = TypeVar("T")
-Mind: TypeAlias = Callable[[Claim], Awaitable[Outcome]]
-"""Carries out a claim and returns how that ended; cancelling it stops what it does."""
+Register: TypeAlias = Callable[[], Awaitable[str]]
+"""Registers the daemon and returns the id of its runtime."""
 
 _log = structlog.get_logger(__name__)
-_RUNNING: Final = "running"
-_FAILED: Final = "agent_error"
 
 
 class CommandMind:
@@ -34,193 +37,208 @@ class CommandMind:
     def __init__(self, command: str, environment: Mapping[str, str]) -> None:
         self._command = command
         self._environment = dict(environment)
+        self._hurry = trio.Event()
 
-    async def __call__(self, claim: Claim) -> Outcome:
+    async def __call__(self, claim: Claim, transcript: Transcript) -> Outcome:
         """Hand the prompt to the command; `WAKEFUL_TOKEN` is the credential of the run."""
-        acting = {"WAKEFUL_TOKEN": claim.token, "WAKEFUL_ISSUE": claim.issue}
+        acting = {
+            "WAKEFUL_TOKEN": claim.token,
+            "WAKEFUL_ISSUE": claim.issue,
+            "WAKEFUL_RUN": claim.run_id,
+            "WAKEFUL_AGENT": claim.agent,
+        }
         return await execute(
-            self._command, prompt=claim.prompt, environment=self._environment | acting
+            self._command,
+            prompt=claim.prompt,
+            environment=self._environment | acting,
+            hear=transcript.write,
+            hurry=self._hurry,
         )
+
+    def hurry(self) -> None:
+        """From now on a command that is cancelled is killed at once."""
+        self._hurry.set()
 
 
 class Daemon:
-    """One registered daemon with one runtime."""
+    """One registered daemon with one runtime, which may serve many agents."""
 
     def __init__(
-        self, api: DaemonApi, runtime_id: str, mind: Mind, *, max_concurrent: int = 1
+        self,
+        api: DaemonApi,
+        register: Register,
+        mind: Mind,
+        *,
+        runtime_id: str | None = None,
+        max_concurrent: int = limits.CONCURRENT_RUNS,
+        grace_seconds: float = limits.GRACE_SECONDS,
     ) -> None:
+        """Without a `runtime_id` the daemon registers before its first claim."""
         self._api = api
-        self._runtimes = [runtime_id]
+        self._register = register
         self._mind = mind
+        self._runtime_id = runtime_id
+        self._owes_registration = runtime_id is None
         self._max_concurrent = max_concurrent
-        self._scope = trio.CancelScope()
-        self._stopping = trio.Event()
-        self._refusal: ApiError | None = None
+        self._grace_seconds = grace_seconds
+        self._in_hand: dict[str, ClaimedRun] = {}
+        self._ended: dict[str, trio.Event] = {}
+        self._changed = trio.Event()
+        self._stop = Stop()
+        self._everything = trio.CancelScope()
+        self._claiming = trio.CancelScope()
         self.failed_run: str | None = None
-        """The id of the latest run that ended with another exit code than 0."""
+        """The id of the latest run whose work ended with another exit code than 0."""
+        self.abandoned = 0
+        """How many runs were in hand when everything was ended at once."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it has been told to stop."""
+        return self._stop.asked.is_set()
+
+    @property
+    def in_hand(self) -> int:
+        """How many runs are claimed and not yet reported."""
+        return len(self._in_hand)
 
     async def run(self, *, once: bool = False) -> None:
         """Claim and carry out until `stop`, or with `once` until one run has ended.
 
-        Raises the `ApiError` of a claim that no waiting can mend, such as a revoked token.
+        Raises the `ApiError` of a claim that no waiting can mend, such as a revoked token; then
+        nothing can be reported either, and all work is ended.
         """
-        with self._scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._beat)
-                await self._claim_all(once=once)
-                nursery.cancel_scope.cancel()
-        if self._refusal is not None:
-            raise self._refusal
+        refusal = None
+        with self._everything:
+            async with trio.open_nursery() as services:
+                services.start_soon(self._beat)
+                services.start_soon(self._end_after_grace)
+                async with trio.open_nursery() as runs:
+                    with self._claiming:
+                        try:
+                            await self._claim_all(runs, once=once)
+                        except ApiError as error:
+                            refusal = error
+                            runs.cancel_scope.cancel()
+                services.cancel_scope.cancel()
+        if refusal is not None:
+            raise refusal
 
     def stop(self) -> None:
-        """End soon: claim nothing more, end what runs, report what has ended."""
-        self._stopping.set()
-        self._scope.cancel()
+        """End soon: claim nothing more, give what runs its grace, report what has ended."""
+        self._stop.asked.set()
+        self._claiming.cancel()
+
+    def abandon(self) -> None:
+        """End at once; the next registration gives back what was under way (W-110)."""
+        self.stop()
+        self.abandoned = self.in_hand
+        self._everything.cancel()
+
+    async def _end_after_grace(self) -> None:
+        await self._stop.asked.wait()
+        await trio.sleep(self._grace_seconds)
+        self._stop.grace_over.set()
+
+    # --- Claiming -----------------------------------------------------------------------------
+
+    async def _claim_all(self, runs: trio.Nursery, *, once: bool) -> None:
+        """Fill free slots for ever, with `once` a single one."""
+        while True:
+            while self.in_hand >= self._max_concurrent:
+                await self._changed.wait()
+            free = self._max_concurrent - self.in_hand
+            claims = await self._next_claims(1 if once else free)
+            for claim in claims:
+                self._take(claim, runs)
+            if claims and once:
+                return
+            if not claims:  # an answer of nothing may come at once
+                await trio.sleep(limits.PAUSE_SECONDS_MIN)
+
+    async def _next_claims(self, most: int) -> Sequence[Claim]:
+        """Make one claim, however long the server is away.
+
+        A claim whose answer is lost may have been given runs: a registration is owed. Raises the
+        `ApiError` that no waiting can mend.
+        """
+        pauses = Pauses()
+        while True:
+            try:
+                runtimes = await self._known_runtimes()
+                return await self._api.claim(
+                    runtimes, max_tasks=most, wait_seconds=self._wait_seconds()
+                )
+            except ApiError as error:
+                if not error.is_passing:
+                    raise
+                failure = error
+            self._owes_registration = True
+            await pauses.pause(failure)
+
+    async def _known_runtimes(self) -> Sequence[str]:
+        """Return the runtime, registered and alive for a server that was away meanwhile."""
+        if self._owes_registration and not self._in_hand:
+            before, self._runtime_id = self._runtime_id, await self._register()
+            self._owes_registration = False
+            _log.info("daemon_registered", runtime=self._runtime_id, before=before)
+        assert self._runtime_id is not None, "nothing is in hand before the first registration"
+        if self._owes_registration:
+            await self._api.heartbeat([self._runtime_id])
+        return [self._runtime_id]
+
+    def _wait_seconds(self) -> int:
+        if self._owes_registration:
+            return limits.CLAIM_WAIT_SECONDS_OWING
+        return limits.CLAIM_WAIT_SECONDS
+
+    # --- Carrying out -------------------------------------------------------------------------
+
+    def _take(self, claim: Claim, runs: trio.Nursery) -> None:
+        """Begin with a claim; one of a run that is in hand already replaces the older claim."""
+        run_id = claim.run_id
+        held = ClaimedRun(
+            self._api,
+            claim,
+            self._mind,
+            stop=self._stop,
+            seconds_between_looks=self._seconds_between_looks,
+        )
+        older, older_ended = self._in_hand.get(run_id), self._ended.get(run_id)
+        if older is not None:
+            older.lose()
+        self._in_hand[run_id], self._ended[run_id] = held, trio.Event()
+        runs.start_soon(self._carry_out, held, self._ended[run_id], older_ended)
+
+    async def _carry_out(
+        self, held: ClaimedRun, ended: trio.Event, older_ended: trio.Event | None
+    ) -> None:
+        """Carry out a claim, after an older one of the same run has ended: never both at once."""
+        run_id = held.claim.run_id
+        try:
+            if older_ended is not None:
+                await older_ended.wait()
+            await held.carry_out()
+            if held.outcome is not None and held.outcome.exit_code != 0:
+                self.failed_run = run_id
+        finally:
+            ended.set()
+            if self._in_hand[run_id] is held:
+                del self._in_hand[run_id], self._ended[run_id]
+            self._changed.set()
+            self._changed = trio.Event()
+
+    def _seconds_between_looks(self) -> float:
+        """Return how long each run waits between two questions: many runs ask less often."""
+        return max(limits.STATUS_SECONDS, self.in_hand / limits.STATUS_CALLS_PER_SECOND_MAX)
 
     async def _beat(self) -> None:
         """Say that the daemon is alive, for as long as it is."""
         while True:
             await trio.sleep(limits.HEARTBEAT_SECONDS)
+            if self._runtime_id is None:
+                continue
             try:
-                await self._api.heartbeat(self._runtimes)
+                await self._api.heartbeat([self._runtime_id])
             except ApiError as error:
                 _log.warning("heartbeat_failed", code=error.code)
-
-    async def _claim_all(self, *, once: bool) -> None:
-        slots = trio.Semaphore(self._max_concurrent)
-        async with trio.open_nursery() as runs:
-            while True:
-                await slots.acquire()
-                claim = await self._next_claim()
-                if claim is None:
-                    self.stop()
-                    return
-                runs.start_soon(self._carry_out, claim, slots)
-                if once:
-                    return
-
-    async def _next_claim(self) -> Claim | None:
-        """Wait for a run, however long the server is away; None when it refuses us for good."""
-        claim_one = partial(
-            self._api.claim, self._runtimes, max_tasks=1, wait_seconds=limits.CLAIM_WAIT_SECONDS
-        )
-        while True:
-            try:
-                claims = await patiently(claim_one)
-            except ApiError as error:
-                self._refusal = error
-                return None
-            if claims:
-                return claims[0]
-            await trio.sleep(limits.PAUSE_SECONDS_MIN)  # an answer of nothing may come at once
-
-    async def _carry_out(self, claim: Claim, slots: trio.Semaphore) -> None:
-        """Start a claimed run, carry it out, report; a claim that is ours no more is dropped."""
-        log = _log.bind(run=claim.run_id, issue=claim.identifier, wakeup=claim.wakeup_id)
-        log.info("run_claimed")
-        try:
-            await self._start(claim)
-            outcome = await self._watched(claim)
-            if outcome is None:
-                log.info("run_withdrawn")
-                return
-            await self._report(claim, outcome)
-            if outcome.exit_code != 0:
-                self.failed_run = claim.run_id
-            log.info("run_ended", exit_code=outcome.exit_code)
-        except ApiError as error:
-            log.warning("run_dropped", code=error.code)
-        finally:
-            slots.release()
-
-    async def _start(self, claim: Claim) -> None:
-        """Start the run, with its lease renewed while that takes (W-105)."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_lease, claim)
-            refusal = None
-            try:
-                await patiently(partial(self._api.start, claim))
-            except ApiError as error:
-                refusal = error
-            nursery.cancel_scope.cancel()
-        if refusal is not None:
-            raise refusal
-
-    async def _keep_lease(self, claim: Claim) -> None:
-        while True:
-            await trio.sleep(limits.LEASE_RENEW_SECONDS)
-            try:
-                await self._api.renew_lease(claim.run_id)
-            except ApiError as error:  # starting will tell whether the claim is lost
-                _log.info("lease_not_renewed", run=claim.run_id, code=error.code)
-
-    async def _watched(self, claim: Claim) -> Outcome | None:
-        """Carry out a started run; None when it was stopped from outside, which ends it here."""
-        outcome = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch, claim, nursery.cancel_scope)
-            outcome = await self._executed(claim)
-            nursery.cancel_scope.cancel()
-        return outcome
-
-    async def _executed(self, claim: Claim) -> Outcome:
-        try:
-            return await self._mind(claim)
-        except OSError as error:
-            return Outcome(exit_code=-1, output="", errors=f"the command did not start: {error}")
-
-    async def _watch(self, claim: Claim, work: trio.CancelScope) -> None:
-        """Cancel the work once the run is not running any more."""
-        while True:
-            await trio.sleep(limits.STATUS_SECONDS)
-            try:
-                status = await self._api.status(claim.run_id)
-            except ApiError as error:
-                if error.is_passing:
-                    continue
-                status = error.code
-            if status != _RUNNING:
-                work.cancel()
-                return
-
-    async def _report(self, claim: Claim, outcome: Outcome) -> None:
-        """Report how a run ended; a daemon that is stopped takes a little more time for it."""
-        with trio.CancelScope(shield=True) as scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._limit_once_stopping, scope)
-                refusal = None
-                try:
-                    await patiently(partial(self._send_report, claim, outcome))
-                except ApiError as error:
-                    refusal = error
-                nursery.cancel_scope.cancel()
-        if refusal is not None:
-            raise refusal
-
-    async def _limit_once_stopping(self, scope: trio.CancelScope) -> None:
-        await self._stopping.wait()
-        scope.deadline = trio.current_time() + limits.REPORT_SECONDS_MAX
-
-    async def _send_report(self, claim: Claim, outcome: Outcome) -> None:
-        if outcome.exit_code == 0:
-            await self._api.complete(claim, outcome.output)
-        else:
-            error = outcome.errors.strip() or f"the command ended with {outcome.exit_code}"
-            await self._api.fail(claim, error, _FAILED)
-
-
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a call while the server is away or busy, with growing pauses; it must be repeatable.
-
-    Raises the `ApiError` that no waiting can mend.
-    """
-    pause = limits.PAUSE_SECONDS_MIN
-    while True:
-        try:
-            return await call()
-        except ApiError as error:
-            if not error.is_passing:
-                raise
-            _log.info("server_away", code=error.code)
-        await trio.sleep(pause)
-        pause = min(2 * pause, limits.PAUSE_SECONDS_MAX)

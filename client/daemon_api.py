@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,12 +16,16 @@ CAPABILITIES: Final = "joined-wakeups-v1"
 
 @attrs.frozen(kw_only=True)
 class Claim:
-    """A run that was handed out; `generation` names this very claim (W-104)."""
+    """A run that was handed out; `generation` names this very claim (W-104).
+
+    `agent` is the name of the agent that it is for, `issue` the id of its issue.
+    """
 
     run_id: str
     generation: str
     prompt: str
     token: str = attrs.field(repr=False)
+    agent: str
     issue: str
     identifier: str
     wakeup_id: str | None
@@ -34,6 +38,7 @@ class Claim:
             generation=task["dispatched_at"],
             prompt=task["prompt"],
             token=task["token"],
+            agent=task["agent"]["name"],
             issue=task["issue"]["id"],
             identifier=task["issue"]["identifier"],
             wakeup_id=task["wakeup_id"],
@@ -96,6 +101,10 @@ class DaemonApi:
         """Start a claimed run; 409 `stale_claim` where it was handed out again since."""
         await self._task(claim.run_id, "start", dispatched_at=claim.generation)
 
+    async def append(self, run_id: str, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Add lines to the transcript of a run that was claimed; repeating it repeats them."""
+        await self._task(run_id, "messages", lines=list(lines))
+
     async def complete(self, claim: Claim, output: str) -> None:
         """Report success."""
         await self._task(claim.run_id, "complete", output=output, dispatched_at=claim.generation)
@@ -112,7 +121,11 @@ class DaemonApi:
 
     async def status(self, run_id: str) -> str:
         """Return the status of a run."""
-        answer = await self._call("GET", f"/daemon/tasks/{quote(run_id, safe='')}/status")
+        answer = await self._call(
+            "GET",
+            f"/daemon/tasks/{quote(run_id, safe='')}/status",
+            answer_seconds=limits.STATUS_ANSWER_SECONDS,
+        )
         status: str = answer["status"]
         return status
 

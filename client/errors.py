@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 UNREACHABLE: Final = "unreachable"
+UNEXPECTED: Final = "unexpected_answer"
 _SERVER_ERRORS: Final = 500
-_TIMED_OUT: Final = 408
+_PASSING: Final = frozenset((408, 429))  # timed out, too many requests
+_NOT_FOUND: Final = 404
 
 
 class ApiError(Exception):
@@ -32,10 +34,15 @@ class ApiError(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """Tell whether the server may answer otherwise later: it is away, stopping or busy."""
+        """Tell whether the server may answer otherwise later: it is away, stopping or busy.
+
+        A 404 that is not Wakeful's comes from a proxy that has no server behind it at the moment.
+        """
         if self.status is None:
             return self.code == UNREACHABLE
-        return self.status >= _SERVER_ERRORS or self.status == _TIMED_OUT
+        if self.code == UNEXPECTED and self.status == _NOT_FOUND:
+            return True
+        return self.status >= _SERVER_ERRORS or self.status in _PASSING
 
 
 class UnreachableError(ApiError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -21,30 +21,38 @@ import trio
 
 import engine.service.all  # noqa: F401 - registers every use case
 from engine import limits
-from engine.actors.alarm import Alarm
+from engine.actors.alarm import Alarm, Bell
 from engine.actors.claims import ClaimDesk, Heartbeats
 from engine.actors.dispatcher import Dispatcher
 from engine.actors.executor import Executor
+from engine.actors.fleet import Fleet
 from engine.actors.hints import Hints
 from engine.actors.issue import IssueActor
 from engine.actors.listener import Listener
-from engine.actors.messages import Execute, Sweep, Tick
+from engine.actors.messages import CarryOut, Execute, Recover, Sweep, Tick
+from engine.actors.meter import Meter
+from engine.actors.plans import Plans
+from engine.actors.reports import Reports, report_all
 from engine.actors.runtime import Runtime, TrioActor
 from engine.actors.scheduler import JanitorActor, SchedulerActor
+from engine.actors.vitals import Vitals
+from engine.actors.watch import Watch
 from engine.clock import DatabaseClock
 from engine.domain.commands import Command, IssueCommand, Query
 from engine.domain.commands.runs import ClaimRuns, Heartbeat
 from engine.domain.commands.tracker import Authenticate, Bootstrap, FindIssue, FindWorkspace
 from engine.domain.principal import NOBODY, Principal
 from engine.errors import WakefulError, invalid
+from engine.metrics import Metrics
 from engine.settings import Settings
 from engine.storage import migrate, queries
-from engine.storage.database import Database, Lane, Session, open_loop
+from engine.storage.database import Database, open_loop
 from engine.storage.postgres import Postgres
 from engine.work import WorkKind, WorkLedger
 
 _log = structlog.get_logger(__name__)
 _gateway: Final = queries.load("gateway")
+_engines: Final = queries.load("engines")
 DATABASE: Final = "wakeful"  # its name in the embedded server
 ONLY: Final = ""  # the key of an actor of which there is one
 
@@ -56,52 +64,78 @@ class Engine:
     """One engine process; `Engine.open` is the only way to get one that runs."""
 
     def __init__(
-        self, settings: Settings, database: Database, runtime: Runtime, ledger: WorkLedger
+        self,
+        settings: Settings,
+        database: Database,
+        runtime: Runtime,
+        ledger: WorkLedger,
+        clock: DatabaseClock,
     ) -> None:
         self.ledger = ledger
         self.stop_grace_seconds = _stop_grace(settings)
         self._database = database
         self._runtime = runtime
-        self._clock = DatabaseClock()
-        self.desk = ClaimDesk()
-        self._heartbeats = Heartbeats()
+        self._clock = clock
+        self.desk = ClaimDesk(clock)
+        self._heartbeats = Heartbeats(clock)
         self._alarm = Alarm(
             self._clock,
-            self._tick,
-            self._sweep,
+            self._rung,
             sweep_seconds=settings.sweep_seconds or limits.SWEEP_SECONDS,
             sweep_idle_after=settings.sweep_idle_after,
         )
-        self.hints = Hints(runtime, self._alarm, self.desk.wake)
+        self.metrics = Metrics()
+        watch = Watch(clock, self.metrics)
+        self.hints = Hints(runtime, self._alarm, self.desk.wake, watch)
         self.dispatcher = Dispatcher(
             database,
             runtime,
             self.hints.after_dispatch,
             self.hints.look_at,
-            self._alarm.sweep_soon,
+            self.hints.taken,
+            partial(self._alarm.soon, Bell.SWEEP),
+            self._clock,
         )
-        self._executor = Executor(database, self.hints.after_use_case)
+        self.hints.hurry = self.dispatcher.hurry
+        self._executor = Executor(database, self.hints.after_use_case, self.metrics)
+        self.fleet = Fleet(database, runtime, self.hints.look_at)
+        self._plans = Plans(
+            database, runtime, self.fleet, settings.sweep_seconds or float(limits.SWEEP_SECONDS)
+        )
         self._listener = Listener(
             database,
-            look_at=self.hints.look_at,
-            tick=self._tick,
+            fleet=self.fleet,
+            alarm=self._alarm,
+            watch=watch,
             wake=self.desk.wake,
             recover=self._recover,
         )
-        self._is_started = False
+        self._vitals = Vitals(
+            database=database,
+            runtime=runtime,
+            ledger=ledger,
+            alarm=self._alarm,
+            desk=self.desk,
+            dispatcher=self.dispatcher,
+            metrics=self.metrics,
+            meter=Meter(database),
+        )
         self._register()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, settings: Settings) -> AsyncIterator[Self]:
+    async def open(
+        cls, settings: Settings, *, clock: DatabaseClock | None = None
+    ) -> AsyncIterator[Self]:
         """Start the embedded database unless a URL is given, migrate, connect, recover, run.
 
         Leaving the block drains what is counted within the stop grace, then closes in reverse.
         Call it from the main thread: the embedded database dies with the thread that started it.
+        A simulation brings the `VirtualClock` of its database (W-260).
         Raises `WakefulError` with what an operator has to change.
         """
         ledger = WorkLedger()
-        async with _plain_errors(), AsyncExitStack() as stack:
+        async with plain_errors(), AsyncExitStack() as stack:
             with ledger.begin(WorkKind.STARTUP, "open"):
                 postgres = (
                     _start_postgres(settings, stack) if settings.database_url is None else None
@@ -115,7 +149,9 @@ class Engine:
                     keepers.start_soon(postgres.keep_running, name="postgres")
                 await migrate.up(dsn)
                 database = await stack.enter_async_context(
-                    Database.open(dsn, begin=_gateway.begin, flush=_gateway.flush)
+                    Database.open(
+                        dsn, begin=_gateway.begin, flush=_gateway.flush, busy=_engines.busy
+                    )
                 )
             services = await stack.enter_async_context(trio.open_nursery())
             runtime = await stack.enter_async_context(
@@ -126,7 +162,7 @@ class Engine:
                 )
             )
             stack.callback(services.cancel_scope.cancel)  # first of all, nothing new comes in
-            engine_ = cls(settings, database, runtime, ledger)
+            engine_ = cls(settings, database, runtime, ledger, clock or DatabaseClock())
             await engine_._start(services)
             gc.set_threshold(*GC_THRESHOLDS)
             gc.freeze()
@@ -146,6 +182,8 @@ class Engine:
         if isinstance(command, Heartbeat):
             write = partial(self._executor.submit, caller)
             return await self._heartbeats.beat(caller, command, write)
+        if isinstance(command, Reports):
+            return await report_all(command, partial(self._executor.submit, caller))
         return await self._executor.submit(caller, command)
 
     async def read(self, caller: Principal, query: Query) -> Any:
@@ -188,6 +226,11 @@ class Engine:
             found: UUID = await self._executor.read(caller, query)
             return found
 
+    @property
+    def alarm(self) -> Alarm:
+        """What sleeps until the next due time; whoever moves a virtual clock rings it (W-260)."""
+        return self._alarm
+
     # --- How it is ----------------------------------------------------------------------------
 
     def health(self) -> dict[str, str]:
@@ -195,29 +238,16 @@ class Engine:
         return {
             "status": "ok",
             "version": version("wakeful"),
-            "startup": "complete" if self._is_started else "incomplete",
+            "startup": "complete" if self._vitals.is_started else "incomplete",
         }
 
-    async def ready(self) -> tuple[bool, dict[str, Any]]:
+    async def ready(self) -> tuple[bool, Mapping[str, Any]]:
         """Tell whether the parts that everything needs are alive, and the state of each."""
-        database = "up"
-        with trio.move_on_after(limits.READY_SECONDS_MAX) as scope:
-            try:
-                await self._database.read(Lane.BACKGROUND, _look_up)
-            except WakefulError as error:
-                database = error.code
-        if scope.cancelled_caught:
-            database = "slow"
-        listener = "up" if self._database.statistics().listeners_connected else "down"
-        due = self._alarm.next_due
-        state = {
-            "database": database,
-            "migrations": "applied",
-            "listener": listener,
-            "scheduler": "up" if self._is_started else "starting",
-            "next_due_at": due,
-        }
-        return database == "up" and listener == "up" and self._is_started, state
+        return await self._vitals.ready()
+
+    async def exposition(self) -> bytes:
+        """Return the metrics of this engine and its database as Prometheus text (W-256)."""
+        return await self._vitals.exposition()
 
     # --- Inside -------------------------------------------------------------------------------
 
@@ -225,16 +255,15 @@ class Engine:
         runtime, database = self._runtime, self._database
         runtime.register(
             IssueActor,
-            lambda issue_id: IssueActor(
-                issue_id, self._executor, self.dispatcher, self.hints.taken
-            ),
+            lambda issue_id: IssueActor(issue_id, self._executor, self.dispatcher),
         )
         runtime.register(
             SchedulerActor,
-            lambda _: SchedulerActor(database, self._clock, self._alarm, self.hints.look_at),
+            lambda _: SchedulerActor(database, self._clock, self._alarm, self.hints, self.fleet),
         )
         runtime.register(
-            JanitorActor, lambda _: JanitorActor(database, self._alarm, self.hints.look_at)
+            JanitorActor,
+            lambda _: JanitorActor(database, self._alarm, self.hints, self._plans, self.desk.wake),
         )
 
     async def _start(self, services: trio.Nursery) -> None:
@@ -242,24 +271,31 @@ class Engine:
         with self.ledger.begin(WorkKind.STARTUP, "recover"):
             await self._runtime.ref(SchedulerActor, ONLY).ask(Tick())
             await self._runtime.ref(JanitorActor, ONLY).ask(Sweep())
+            await self._runtime.ref(JanitorActor, ONLY).ask(Recover())
             services.start_soon(self._alarm.run, name="alarm")
             services.start_soon(self._listener.run, name="listener")
-        self._is_started = True
+        self._vitals.is_started = True
 
-    def _tick(self) -> None:
-        self._tell(SchedulerActor, Tick())
-
-    def _sweep(self) -> None:
-        self._tell(JanitorActor, Sweep())
+    def _rung(self, bell: Bell) -> None:
+        """Tell whoever does what the alarm rings for."""
+        match bell:
+            case Bell.TIMERS:
+                self._tell(SchedulerActor, Tick())
+            case Bell.PLAN:
+                self._tell(JanitorActor, CarryOut())
+            case Bell.SWEEP:
+                self._tell(JanitorActor, Sweep())
+            case Bell.RECOVERY:
+                self._tell(JanitorActor, Recover())
 
     def _recover(self) -> None:
         """The listener stands again: whatever was notified meanwhile is looked for (W-073)."""
         self._alarm.stir()
-        self._tick()
-        self._sweep()
+        for bell in (Bell.TIMERS, Bell.SWEEP, Bell.RECOVERY):
+            self._rung(bell)
         self.desk.wake_all()
 
-    def _tell(self, kind: type[TrioActor], message: Tick | Sweep) -> None:
+    def _tell(self, kind: type[TrioActor], message: object) -> None:
         try:
             self._runtime.ref(kind, ONLY).tell(message)
         except WakefulError as error:  # it is stopping, or has plenty of them already
@@ -282,7 +318,7 @@ def _stop_grace(settings: Settings) -> float:
 
 
 @asynccontextmanager
-async def _plain_errors() -> AsyncIterator[None]:
+async def plain_errors() -> AsyncIterator[None]:
     """Let an error out as itself, without the groups of the nurseries that it came through."""
     try:
         yield
@@ -293,7 +329,3 @@ async def _plain_errors() -> AsyncIterator[None]:
         if only is group:
             raise
         raise only from only.__cause__
-
-
-async def _look_up(session: Session) -> None:
-    await session.fetchval(_gateway.alive)

@@ -13,6 +13,8 @@ CRON_EXPRESSION_CHARS_MAX: Final = 120  # longer expressions only cost parse tim
 CHECK_IN_CHARS_MAX: Final = 500  # W-154
 CRON_HORIZON_YEARS: Final = 10  # W-006: no occurrence within it is an error
 EVENT_TYPES_MAX: Final = 25  # W-036: the whole catalogue
+RULES_PER_ISSUE_MAX: Final = 32  # W-013: enabled ones; migrations/0013 holds it
+RULES_PER_WORKSPACE_MAX: Final = 1_000  # W-014
 
 # --- Bodies in bytes (W-011, api.md) -----------------------------------------------------------
 BODY_BYTES_MAX: Final = 1_048_576  # refused before any route runs
@@ -20,6 +22,7 @@ BODY_RULE_BYTES_MAX: Final = 32_768
 BODY_ENABLE_BYTES_MAX: Final = 1_024
 BODY_CHECK_IN_BYTES_MAX: Final = 8_192
 BODY_INSTRUCTION_BYTES_MAX: Final = 160_000  # W-011: the old text and the new one, as escapes
+UPLOAD_HEAD_BYTES_MAX: Final = 16_384  # of a form, up to its file: 1 MiB of headers costs a second
 JSON_DEPTH_MAX: Final = 64  # far above any real body, far below the recursion limit
 
 # --- Runs (wakeups.md section 8) ---------------------------------------------------------------
@@ -35,11 +38,20 @@ CLAIM_RECOVERY_SECONDS: Final = 90  # W-100, W-105
 RUNTIME_OFFLINE_SECONDS: Final = 150  # W-097
 HEARTBEAT_WRITE_SECONDS: Final = 60  # api.md: kept in memory, written at most once a minute
 RUN_TOKEN_SECONDS: Final = 86_400  # W-192
+RECONNECT_GRACE_SECONDS: Final = 10_800  # W-097: a daemon that is silent may come back for so long
+DISPATCHED_SECONDS_MAX: Final = 300  # W-097: a claim nobody starts, renews or redelivers is lost
+RUNNING_SECONDS_MAX: Final = 9_000  # W-097: and silent for longer than the grace: lost
+QUEUED_SECONDS_MAX: Final = 7_200  # W-109: an ordinary run; wakeup runs wait for their runtime
+RECOVERED_RUNS_MAX: Final = 500  # of each sort in one call of recovery, one short transaction
+RECOVERY_PAUSE_SECONDS: Final = 1  # before the next, when a bound or a lock left something behind
+NETWORK_ATTEMPTS_MAX: Final = 3  # W-110: a provider's line breaks and comes back
+NETWORK_RETRY_SECONDS: Final = 5  # W-110: before the last of them
 CLAIM_TASKS_MAX: Final = 100
 CLAIM_WAIT_SECONDS_MAX: Final = 30  # W-103
 
 # --- Dispatch (wakeups.md section 6, architecture 4) -------------------------------------------
 GROUP_RULES_MAX: Final = 32  # larger groups hold locks too long for writers
+BULK_ISSUES_MAX: Final = 96  # of timers and sweeps in one group; a fact waits for it, 60 ms
 DISPATCH_MS_MAX: Final = 2_000  # W-077: statement budget of one dispatch
 DISPATCH_LOCK_MS_MAX: Final = 50  # W-077: how long the single retry waits for a lock
 CONTENTION_RETRIES_MAX: Final = 3  # W-071: all within a second
@@ -48,11 +60,25 @@ BARRED_SECONDS_MAX: Final = 60  # a failing rule stays out of groups for 1, 2, 4
 SWEEP_SECONDS: Final = 30  # W-072
 HINT_SECONDS: Final = 2  # how long a hint that nobody took up keeps others from being sent
 SWEEP_RULES_MAX: Final = 100  # W-075
+ALARM_LATE_SECONDS: Final = 15  # three looks at the clock that did not happen: it is stuck
 CLOCK_CHECK_SECONDS: Final = 5  # how soon a suspended machine or a set clock is noticed
-DUE_ISSUES_MAX: Final = 1_000  # timers fanned out per look
+DUE_ISSUES_MAX: Final = 4_000  # issues with due timers fanned out per look
 DUE_PAUSE_SECONDS: Final = 0.05  # before the next look, when there were more
-TICK_PAUSE_SECONDS: Final = 1  # before the next look at the timers, when one failed
-SWEEP_PAUSE_SECONDS: Final = 1  # before the next sweep, when there was more
+RING_PAUSE_SECONDS: Final = 1  # before the next look or sweep, when one failed or there was more
+ERROR_TEXT_MS_MAX: Final = 100  # W-077: statement budget of storing why a rule failed
+
+# --- Several engines (wakeups.md W-082, W-083) ---------------------------------------------------
+OTHERS_FIRST_SECONDS: Final = 0.25  # what another engine works first is looked at after it
+BUSY_SECONDS: Final = 30  # how often an engine that writes keeps the others from pausing
+LEAVE_SECONDS_MAX: Final = 1  # an engine that stops says so to the others, or does not
+PLAN_SECONDS_MAX: Final = 3_600  # W-082: no plan is older than an hour
+JOB_SECONDS_MAX: Final = 45  # W-082: of one planned job
+LEASE_HEARTBEAT_SECONDS: Final = 10  # W-082
+LEASE_STALE_SECONDS: Final = 60  # W-082
+RETENTION_DAYS: Final = 7  # W-068: of processed receipts
+RETENTION_PAUSE_SECONDS: Final = 86_400  # W-074: what comes of age meanwhile wakes nobody by itself
+RETENTION_ROWS_MAX: Final = 1_000  # W-068: of one sweep
+RETENTION_MS_MAX: Final = 2_000  # W-068: its statement's own budget
 
 # --- Actors ------------------------------------------------------------------------------------
 INBOX_MAX: Final = 1_024  # a full inbox is an overload signal, not a queue to grow
@@ -113,7 +139,22 @@ UNACKNOWLEDGED_MS_MAX: Final = 45_000  # the same for data sent and never acknow
 STATEMENTS_CACHED_MAX: Final = 1_000  # prepared statements a connection; every named query fits
 HINTS_MAX: Final = 4_096  # notifications waiting for a slow consumer; more become one sweep
 
+# --- Metrics (wakeups.md section 23) --------------------------------------------------------------
+SCRAPE_SECONDS_MAX: Final = 4  # for the figures of the database: Prometheus gives a scrape 10
+SCRAPE_MS_MAX: Final = 2_000  # statement budget of one of them
+SCRAPE_WORKSPACES_MAX: Final = 100  # those that wait longest: a series each, and kept for weeks
+SCRAPE_MARKS_MAX: Final = 240  # an hour at 15 s: how long a transaction may take to be counted
+SCRAPE_MARGIN_SECONDS: Final = 60  # a receipt was processed before its transaction ended, 45 s
+LOST_HINT_SECONDS: Final = 2  # a younger input may have a hint that is still under way
+HINT_SLACK_SECONDS: Final = 1  # between the clocks of the database and of who heard a hint
+HINTS_REMEMBERED_MAX: Final = 50_000  # by issue; what is older is not judged
+
+# --- Simulation ----------------------------------------------------------------------------------
+SIMULATION_QUIET_SECONDS_MAX: Final = 120  # an engine still busy then, at one instant, never rests
+
 # --- HTTP (api.md; stack.md 4) -------------------------------------------------------------------
+IDEMPOTENCY_SECONDS: Final = 86_400  # W-033: how long an answer is kept
+IDEMPOTENCY_KEY_CHARS_MAX: Final = 255  # W-033
 BODY_SECONDS_MAX: Final = 30  # a body that trickles in longer keeps the instance from sleeping
 LINGER_SECONDS_MAX: Final = 2  # how long a refused body is read on, so that its sender sees why
 LINGER_BYTES_MAX: Final = 16_777_216  # the same in bytes; closing at once would reset the answer
@@ -138,10 +179,23 @@ METADATA_BYTES_MAX: Final = 65_536  # of an issue; rewritten with its row at eve
 INVOKERS_MAX: Final = 1_000  # people named by one private agent
 CONCURRENT_TASKS_MAX: Final = 1_000  # of one agent; the column's check
 STAGE_MAX: Final = 1_000  # W-132
+METADATA_DEPTH_MAX: Final = 16  # far above what scripts keep; every merge goes down all levels
+METADATA_KEYS_MAX: Final = 500  # of an issue, at all levels: comparing and showing takes each
+METADATA_NAMES_MAX: Final = 100  # keys at the top: a fact names those that changed
+METADATA_NAME_CHARS_MAX: Final = 100  # and one of them
+STATUS_KEY_CHARS_MAX: Final = 32  # the column's check
+LABELS_OF_ISSUE_MAX: Final = 100  # every view of an issue has them all
+PROPERTIES_BYTES_MAX: Final = 65_536  # of an issue; rewritten with its row at every update
+PROPERTY_VALUE_BYTES_MAX: Final = 4_096  # a field of a form, no document
+PROPERTY_OPTIONS_MAX: Final = 100  # a list that a person picks from
+SQUAD_MEMBERS_MAX: Final = 100  # every view of a squad has them all
+SQUAD_INSTRUCTIONS_BYTES_MAX: Final = 16_384  # part of the note of its leader's run: NOTE_BYTES_MAX
 ISSUE_HOPS_MAX: Final = 64  # sub-issues of sub-issues: bounds the search for a circle
 SEARCH_CHARS_MAX: Final = 200  # a literal search reads every text of the workspace
 MENTIONS_MAX: Final = 32  # agents that one comment can wake
 TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without an end
+EMOJI_BYTES_MAX: Final = 64  # of a reaction: the longest emoji sequences have about 40
+FILENAME_CHARS_MAX: Final = 255  # what file systems take; the file itself is bounded by its body
 
 # --- Ordinary runs and reports of daemons (api.md, Runs) -----------------------------------------
 COALESCED_COMMENTS_MAX: Final = 100  # comments merged into one pending run; more make another run
@@ -160,4 +214,8 @@ URL_BYTES_MAX: Final = 2_000
 # --- Wakeup rules, shown -------------------------------------------------------------------------
 RULES_LISTED_MAX: Final = 1_000  # of one issue: those switched on first, old history falls off
 RULE_RUNS_LISTED_MAX: Final = 10  # the latest runs of a rule
+INVENTORY_SEARCH_BYTES_MAX: Final = 256  # W-207
+SUMMARY_PREVIEWS_MAX: Final = 3  # W-211: what a card of a board has room for
+NEXT_TIMES_MAX: Final = 5  # W-034, W-214: coming times of a rule
+MATCHED_FACTS_MAX: Final = 10  # W-215: the latest facts of a rule
 CHANGE_LOCK_MS_MAX: Final = 1_000  # a change of a rule waits for an idle writer no longer than that

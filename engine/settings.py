@@ -25,6 +25,9 @@ class Settings(BaseModel):
     database_url: str | None = Field(default=None, description="a PostgreSQL of your own, 15+")
     host: str = Field(default="127.0.0.1", description="address to serve on")
     port: int = Field(default=8765, ge=0, le=65_535, description="0 takes a free one")
+    metrics_port: int | None = Field(
+        default=None, ge=0, le=65_535, description="serve /metrics there, to everybody who asks"
+    )
     socket: Path | None = Field(default=None, description="serve on this Unix socket instead")
     ready_file: Path | None = Field(default=None, description="gets the URL once it serves")
     sweep_seconds: float | None = Field(default=None, gt=0, description="W-072, else 30")

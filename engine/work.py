@@ -124,6 +124,11 @@ class WorkLedger:
         if self._idle_calls:
             self._call_if_idle()
 
+    def open_by_kind(self) -> Counter[WorkKind]:
+        """Return how many pieces of work of each kind have begun and not ended."""
+        with self._lock:
+            return Counter(token.kind for token in self._open)
+
     # --- Mailbox work: the loop's thread only ---------------------------------------------------
 
     def mailbox_began(self) -> None:

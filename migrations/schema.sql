@@ -145,6 +145,71 @@ END $$;
 
 
 --
+-- Name: capture_attachment(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_attachment() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  IF coalesce(OLD.issue_id, OLD.comment_id) IS NOT NULL THEN
+    PERFORM capture_fact(
+      coalesce(OLD.issue_id, comment_issue(OLD.comment_id)), 'attachment.detached',
+      jsonb_build_object(
+        'attachment_id', OLD.id,
+        'target_type', CASE WHEN OLD.issue_id IS NULL THEN 'comment' ELSE 'issue' END,
+        'target_id', coalesce(OLD.issue_id, OLD.comment_id)));
+  END IF;
+  IF coalesce(NEW.issue_id, NEW.comment_id) IS NOT NULL THEN
+    PERFORM capture_fact(
+      coalesce(NEW.issue_id, comment_issue(NEW.comment_id)), 'attachment.attached',
+      jsonb_build_object(
+        'attachment_id', NEW.id,
+        'target_type', CASE WHEN NEW.issue_id IS NULL THEN 'comment' ELSE 'issue' END,
+        'target_id', coalesce(NEW.issue_id, NEW.comment_id)));
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_comment_delete(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_comment_delete() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, coalesced_count, details)
+  SELECT l.workspace_id, l.issue_id, 'comment.deleted', l.count,
+         jsonb_build_object(
+           'comment_id', l.id, 'parent_comment_id', l.parent_id,
+           'thread_id', (
+             WITH RECURSIVE up AS (
+               SELECT l.id, l.parent_id, 0 AS hops
+               UNION ALL
+               SELECT p.id, p.parent_id, up.hops + 1
+                 FROM up
+                CROSS JOIN LATERAL (
+                  SELECT c.id, c.parent_id FROM comment c WHERE c.id = up.parent_id
+                  UNION ALL
+                  SELECT g.id, g.parent_id FROM gone g WHERE g.id = up.parent_id) p
+                WHERE up.hops < 256)
+             SELECT up.id FROM up ORDER BY up.hops DESC LIMIT 1),
+           'author_type', l.author_type, 'author_id', l.author_id)
+    FROM (
+      SELECT DISTINCT ON (g.issue_id) g.*, count(*) OVER (PARTITION BY g.issue_id) AS count
+        FROM gone g
+       WHERE g.deleted_at IS NULL
+       ORDER BY g.issue_id, g.created_at DESC, g.id DESC) l
+   WHERE wakeup_listens(l.issue_id, '{comment.deleted}');
+  RETURN NULL;
+END $$;
+
+
+--
 -- Name: capture_comment_insert(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -168,23 +233,256 @@ END $$;
 
 
 --
+-- Name: capture_comment_reaction(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_comment_reaction() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM capture_fact(
+      comment_issue(NEW.comment_id), 'reaction.added',
+      reaction_details(
+        NEW.id, 'comment', NEW.comment_id, NEW.emoji, NEW.actor_type, NEW.actor_id),
+      NEW.actor_type, NEW.actor_id);
+  ELSE
+    PERFORM capture_fact(
+      comment_issue(OLD.comment_id), 'reaction.removed',
+      reaction_details(
+        OLD.id, 'comment', OLD.comment_id, OLD.emoji, OLD.actor_type, OLD.actor_id));
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_comment_update(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_comment_update() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM capture_fact(
+    NEW.issue_id,
+    CASE WHEN NEW.deleted_at IS NOT NULL THEN 'comment.deleted'
+         WHEN OLD.resolved_at IS NULL AND NEW.resolved_at IS NOT NULL THEN 'comment.resolved'
+         WHEN OLD.resolved_at IS NOT NULL AND NEW.resolved_at IS NULL THEN 'comment.unresolved'
+         ELSE 'comment.updated' END,
+    jsonb_build_object(
+      'comment_id', NEW.id, 'parent_comment_id', NEW.parent_id,
+      'thread_id', CASE WHEN NEW.parent_id IS NULL THEN NEW.id
+                        ELSE comment_thread_root(NEW.id) END,
+      'author_type', NEW.author_type, 'author_id', NEW.author_id));
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: wakeful_setting(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_setting(name text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT nullif(current_setting(name, true), '') $$;
+
+
+--
+-- Name: wakeful_setting_uuid(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_setting_uuid(name text) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $_$
+  SELECT CASE
+    WHEN current_setting(name, true) ~
+         '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+    THEN current_setting(name, true)::uuid
+  END
+$_$;
+
+
+--
+-- Name: capture_fact(uuid, text, jsonb, text, uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_fact(issue_id uuid, event_type text, details jsonb, actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text), actor_id uuid DEFAULT public.wakeful_setting_uuid('wakeful.actor_id'::text)) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF wakeup_listens(issue_id, ARRAY[event_type]) THEN
+    INSERT INTO capture_buffer (workspace_id, issue_id, event_type, actor_type, actor_id, details)
+    SELECT i.workspace_id, i.id, capture_fact.event_type, capture_fact.actor_type,
+           capture_fact.actor_id, capture_fact.details
+      FROM issue i WHERE i.id = capture_fact.issue_id;
+  END IF;
+END $$;
+
+
+--
+-- Name: issue; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.issue (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    workspace_id uuid NOT NULL,
+    number integer NOT NULL,
+    title text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'todo'::text NOT NULL,
+    priority text DEFAULT 'none'::text NOT NULL,
+    assignee_type text,
+    assignee_id uuid,
+    creator_type text DEFAULT 'system'::text NOT NULL,
+    creator_id uuid,
+    parent_issue_id uuid,
+    stage integer,
+    project_id uuid,
+    start_date date,
+    due_date date,
+    acceptance_criteria jsonb DEFAULT '[]'::jsonb NOT NULL,
+    context_refs jsonb DEFAULT '[]'::jsonb NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    properties jsonb DEFAULT '{}'::jsonb NOT NULL,
+    "position" double precision DEFAULT 0 NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    CONSTRAINT issue_assignee_type_check CHECK ((assignee_type = ANY (ARRAY['member'::text, 'agent'::text, 'squad'::text]))),
+    CONSTRAINT issue_check CHECK (((assignee_type IS NULL) = (assignee_id IS NULL))),
+    CONSTRAINT issue_creator_type_check CHECK ((creator_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
+    CONSTRAINT issue_priority_check CHECK ((priority = ANY (ARRAY['urgent'::text, 'high'::text, 'medium'::text, 'low'::text, 'none'::text])))
+);
+
+
+--
+-- Name: capture_issue_facts(public.issue, public.issue, text[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_issue_facts(old public.issue, new public.issue, types text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  prefix text := gen_random_uuid();
+BEGIN
+  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, details)
+  SELECT new.workspace_id, new.id, t.type,
+         prefix || ':' || split_part(substr(t.type, length('issue.') + 1), '_', 1),
+         CASE t.type
+           WHEN 'issue.updated' THEN jsonb_build_object('changed_fields', array_remove(ARRAY[
+             CASE WHEN new.acceptance_criteria <> old.acceptance_criteria
+                  THEN 'acceptance_criteria' END,
+             CASE WHEN new.assignee_id IS DISTINCT FROM old.assignee_id THEN 'assignee_id' END,
+             CASE WHEN new.assignee_type IS DISTINCT FROM old.assignee_type
+                  THEN 'assignee_type' END,
+             CASE WHEN new.context_refs <> old.context_refs THEN 'context_refs' END,
+             CASE WHEN new.description <> old.description THEN 'description' END,
+             CASE WHEN new.due_date IS DISTINCT FROM old.due_date THEN 'due_date' END,
+             CASE WHEN new.metadata <> old.metadata THEN 'metadata' END,
+             CASE WHEN new.parent_issue_id IS DISTINCT FROM old.parent_issue_id
+                  THEN 'parent_issue_id' END,
+             CASE WHEN new.priority <> old.priority THEN 'priority' END,
+             CASE WHEN new.project_id IS DISTINCT FROM old.project_id THEN 'project_id' END,
+             CASE WHEN new.properties <> old.properties THEN 'properties' END,
+             CASE WHEN new.stage IS DISTINCT FROM old.stage THEN 'stage' END,
+             CASE WHEN new.start_date IS DISTINCT FROM old.start_date THEN 'start_date' END,
+             CASE WHEN new.status <> old.status THEN 'status' END,
+             CASE WHEN new.title <> old.title THEN 'title' END], NULL))
+           WHEN 'issue.status_changed' THEN jsonb_build_object(
+             'previous_status', old.status, 'status', new.status,
+             'previous_category', status_category(old.workspace_id, old.status),
+             'category', status_category(new.workspace_id, new.status))
+           WHEN 'issue.assignee_changed' THEN jsonb_build_object(
+             'previous_assignee_type', old.assignee_type, 'previous_assignee_id', old.assignee_id,
+             'assignee_type', new.assignee_type, 'assignee_id', new.assignee_id)
+           WHEN 'issue.parent_changed' THEN jsonb_build_object(
+             'previous_parent_issue_id', old.parent_issue_id,
+             'parent_issue_id', new.parent_issue_id)
+           WHEN 'issue.project_changed' THEN jsonb_build_object(
+             'previous_project_id', old.project_id, 'project_id', new.project_id)
+           WHEN 'issue.properties_changed'
+             THEN wakeup_changed_keys(old.properties, new.properties)
+           WHEN 'issue.metadata_changed' THEN wakeup_changed_keys(old.metadata, new.metadata)
+         END
+    FROM unnest(types) t (type)
+   WHERE EXISTS (
+     SELECT FROM issue_wakeup r
+      WHERE r.issue_id = new.id AND r.enabled AND r.kind = 'event'
+        AND t.type = ANY (r.event_types));
+END $$;
+
+
+--
+-- Name: capture_issue_reaction(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_issue_reaction() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM capture_fact(
+      NEW.issue_id, 'reaction.added',
+      reaction_details(NEW.id, 'issue', NEW.issue_id, NEW.emoji, NEW.actor_type, NEW.actor_id),
+      NEW.actor_type, NEW.actor_id);
+  ELSE
+    PERFORM capture_fact(
+      OLD.issue_id, 'reaction.removed',
+      reaction_details(OLD.id, 'issue', OLD.issue_id, OLD.emoji, OLD.actor_type, OLD.actor_id));
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
 -- Name: capture_issue_update(); Type: FUNCTION; Schema: public; Owner: -
 --
 
 CREATE FUNCTION public.capture_issue_update() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
+DECLARE
+  types text[];
 BEGIN
-  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, details)
-  SELECT n.workspace_id, n.id, 'issue.status_changed',
-         gen_random_uuid() || ':status',
-         jsonb_build_object(
-           'previous_status', o.status, 'status', n.status,
-           'previous_category', status_category(o.workspace_id, o.status),
-           'category', status_category(n.workspace_id, n.status))
-    FROM before o JOIN after n USING (id)
-   WHERE n.status IS DISTINCT FROM o.status
-     AND wakeup_listens(n.id, '{issue.status_changed}');
+  IF NEW.status <> OLD.status AND status_is_closed(NEW.workspace_id, NEW.status) THEN
+    PERFORM wakeup_close(NEW.workspace_id, NEW.id);
+    RETURN NULL;
+  END IF;
+  types := array_remove(ARRAY[
+    'issue.updated',
+    CASE WHEN NEW.status <> OLD.status THEN 'issue.status_changed' END,
+    CASE WHEN NEW.assignee_type IS DISTINCT FROM OLD.assignee_type
+           OR NEW.assignee_id IS DISTINCT FROM OLD.assignee_id THEN 'issue.assignee_changed' END,
+    CASE WHEN NEW.parent_issue_id IS DISTINCT FROM OLD.parent_issue_id
+         THEN 'issue.parent_changed' END,
+    CASE WHEN NEW.project_id IS DISTINCT FROM OLD.project_id THEN 'issue.project_changed' END,
+    CASE WHEN NEW.properties <> OLD.properties THEN 'issue.properties_changed' END,
+    CASE WHEN NEW.metadata <> OLD.metadata THEN 'issue.metadata_changed' END], NULL);
+  IF wakeup_listens(NEW.id, types) THEN
+    PERFORM capture_issue_facts(OLD, NEW, types);
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: capture_label(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.capture_label() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    PERFORM capture_fact(NEW.issue_id, 'issue.labels_changed',
+      jsonb_build_object('label_id', NEW.label_id, 'action', 'added'));
+  ELSE
+    PERFORM capture_fact(OLD.issue_id, 'issue.labels_changed',
+      jsonb_build_object('label_id', OLD.label_id, 'action', 'removed'));
+  END IF;
   RETURN NULL;
 END $$;
 
@@ -221,21 +519,32 @@ CREATE FUNCTION public.capture_run_update() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-  INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
-                              source_task_id, agent_id, details)
-  SELECT i.workspace_id, n.issue_id, run_event_type(n.status), run_event_key(n.id, n.status),
-         NOT run_is_over(n.status), n.id, n.agent_id,
-         jsonb_build_object(
-           'task_id', n.id, 'status', n.status, 'previous_status', o.status,
-           'retry_of_task_id', n.retry_of_task_id, 'rerun_of_task_id', n.rerun_of_task_id)
-    FROM before o JOIN after n USING (id) JOIN issue i ON i.id = n.issue_id
-   WHERE n.status IS DISTINCT FROM o.status
-     AND wakeup_listens(n.issue_id, ARRAY[run_event_type(n.status)]);
-  PERFORM pg_notify('wakeful_runs', r.runtime_id::text)
-     FROM (SELECT DISTINCT n.runtime_id FROM before o JOIN after n USING (id)
-            WHERE n.status = 'queued' AND o.status <> 'queued' AND n.runtime_id IS NOT NULL) r;
+  IF wakeup_listens(NEW.issue_id, ARRAY[run_event_type(NEW.status)]) THEN
+    INSERT INTO capture_buffer (workspace_id, issue_id, event_type, event_id, recurs,
+                                source_task_id, agent_id, details)
+    SELECT i.workspace_id, i.id, run_event_type(NEW.status), run_event_key(NEW.id, NEW.status),
+           NOT run_is_over(NEW.status), NEW.id, NEW.agent_id,
+           jsonb_build_object(
+             'task_id', NEW.id, 'status', NEW.status, 'previous_status', OLD.status,
+             'retry_of_task_id', NEW.retry_of_task_id, 'rerun_of_task_id', NEW.rerun_of_task_id)
+      FROM issue i WHERE i.id = NEW.issue_id;
+  END IF;
+  IF NEW.status = 'queued' AND NEW.runtime_id IS NOT NULL THEN
+    PERFORM pg_notify('wakeful_runs', NEW.runtime_id::text);  -- the server tells equal ones once
+  END IF;
   RETURN NULL;
 END $$;
+
+
+--
+-- Name: comment_issue(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.comment_issue(comment_id uuid) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+  SELECT c.issue_id FROM comment c WHERE c.id = comment_id
+$$;
 
 
 --
@@ -273,9 +582,9 @@ CREATE FUNCTION public.dispatch_candidates(issue_ids uuid[], barred uuid[], most
         JOIN issue_wakeup r ON r.issue_id = wanted.id
        WHERE r.id <> ALL (barred)
          AND ((r.enabled AND r.next_fire_at <= (SELECT wakeful_now()))
-              OR EXISTS (SELECT FROM issue_wakeup_receipt x
-                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
-                            AND x.task_id IS NULL))
+              OR (SELECT x.seq FROM issue_wakeup_receipt x
+                   WHERE x.wakeup_id = r.id AND x.processed_at IS NULL AND x.task_id IS NULL
+                   LIMIT 1) IS NOT NULL)
        ORDER BY wanted.place, r.id
        LIMIT most) c
 $$;
@@ -312,7 +621,8 @@ BEGIN
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) ORDER BY r.id FOR NO KEY UPDATE);
   PERFORM FROM agent_task_queue q
-    WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+    WHERE q.wakeup_id = ANY (held)
+      AND q.status IN ('queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
     ORDER BY q.id FOR NO KEY UPDATE;
   PERFORM pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
   PERFORM pg_advisory_xact_lock(wakeful_issue_key(issue_id));
@@ -346,15 +656,19 @@ BEGIN
        FOR KEY SHARE OF w, a, t, m, i SKIP LOCKED);
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) FOR NO KEY UPDATE SKIP LOCKED);
-  -- A rule stays only if each of its pending runs could be locked.
+  -- A rule stays only if each of its unfinished runs could be locked.
   held := ARRAY(
     SELECT h.id FROM unnest(held) AS h (id)
     EXCEPT
     SELECT q.wakeup_id FROM agent_task_queue q
-     WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+     WHERE q.wakeup_id = ANY (held)
+       AND q.status IN (
+             'queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
        AND q.id NOT IN (
              SELECT free.id FROM agent_task_queue free
-              WHERE free.wakeup_id = ANY (held) AND free.status IN ('queued', 'dispatched')
+              WHERE free.wakeup_id = ANY (held)
+                AND free.status IN (
+                      'queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
                 FOR NO KEY UPDATE SKIP LOCKED));
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r
@@ -456,9 +770,8 @@ CREATE FUNCTION public.notify_timer() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-  IF wakeful_setting('wakeful.hinted') IS NULL THEN
-    PERFORM pg_notify('wakeful_timers', '');
-  END IF;
+  PERFORM pg_notify('wakeful_timers', CASE WHEN wakeful_setting('wakeful.hinted') = 'on'
+                                           THEN wakeful_time(NEW.next_fire_at) ELSE '' END);
   RETURN NULL;
 END $$;
 
@@ -473,6 +786,19 @@ CREATE FUNCTION public.priority_rank(priority text) RETURNS integer
   SELECT CASE priority
     WHEN 'urgent' THEN 4 WHEN 'high' THEN 3 WHEN 'medium' THEN 2 WHEN 'low' THEN 1 ELSE 0
   END
+$$;
+
+
+--
+-- Name: reaction_details(uuid, text, uuid, text, text, uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.reaction_details(id uuid, target_type text, target_id uuid, emoji text, actor_type text, actor_id uuid) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT jsonb_build_object(
+    'reaction_id', id, 'target_type', target_type, 'target_id', target_id, 'emoji', emoji,
+    'reaction_actor_type', actor_type, 'reaction_actor_id', actor_id)
 $$;
 
 
@@ -560,6 +886,36 @@ $$;
 
 
 --
+-- Name: wake_waiting_inputs(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wake_waiting_inputs() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  IF NOT EXISTS (
+       SELECT FROM issue_wakeup_receipt x WHERE x.task_id = NEW.id AND x.processed_at IS NULL)
+     AND NOT EXISTS (
+       SELECT FROM issue_wakeup r
+        WHERE r.issue_id = NEW.issue_id AND r.disabled_at IS NULL
+          AND EXISTS (SELECT FROM issue_wakeup_receipt x
+                       WHERE x.wakeup_id = r.id AND x.processed_at IS NULL AND x.task_id IS NULL))
+  THEN
+    RETURN NULL;
+  END IF;
+  IF wakeful_setting('wakeful.hinted') IS DISTINCT FROM 'on' THEN
+    PERFORM pg_notify('wakeful_wakeups', NEW.issue_id::text);
+  ELSIF NEW.issue_id <> ALL (wakeful_freed()) THEN
+    PERFORM set_config('wakeful.freed', (wakeful_freed() || NEW.issue_id)::text, true);
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
 -- Name: wakeful_begin(text, uuid, uuid); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -592,6 +948,8 @@ DECLARE
   payload jsonb;
   same_source jsonb;
   rule record;
+  ignored uuid[];
+  reasons text[];
   is_new boolean;
   opened uuid[] := '{}';
 BEGIN
@@ -620,6 +978,12 @@ BEGIN
   END IF;
   FOR place IN 1 .. count LOOP
     IF facts IS NOT NULL THEN fact := facts[place]; END IF;
+    IF fact.event_type = 'issue.closed' THEN
+      UPDATE issue_wakeup_receipt x SET processed_at = wakeful_now(), task_id = NULL
+       WHERE x.wakeup_id IN (SELECT r.id FROM issue_wakeup r WHERE r.issue_id = fact.issue_id)
+         AND x.processed_at IS NULL;
+      CONTINUE;
+    END IF;
     -- Without settings an actor is the run's agent if one is known, else the system (W-049).
     IF fact.actor_type IS NULL THEN
       fact.actor_type := CASE WHEN fact.agent_id IS NULL THEN 'system' ELSE 'agent' END;
@@ -633,29 +997,42 @@ BEGIN
         FROM agent_task_queue q WHERE q.id = fact.source_task_id;
     END IF;
     payload := NULL;
+    ignored := NULL;
+    reasons := NULL;
     FOR rule IN
-      SELECT r.id, r.revision
-        FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
-       WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
-         AND wakeup_match(r, ROW(
+      SELECT r.id, r.revision,
+             wakeup_match(r, ROW(
                fact.issue_id, fact.event_type, fact.actor_type, fact.actor_id, fact.agent_id,
                fact.source_task_id, source_wakeup_ids,
-               status_is_closed(i.workspace_id, i.status))::wakeup_fact) IS NULL
+               status_is_closed(i.workspace_id, i.status))::wakeup_fact) AS mismatch
+        FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
+       WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
+         AND fact.event_type = ANY (r.event_types)
        ORDER BY r.id
     LOOP
+      IF rule.mismatch IS NOT NULL THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, rule.mismatch);
+        CONTINUE;
+      END IF;
       IF payload IS NULL THEN
         payload := fact.details || to_jsonb(fact) - '{xact,recurs,details}'::text[]
           || jsonb_build_object('occurred_at', wakeful_time(fact.occurred_at),
-                                'first_occurred_at', wakeful_time(fact.first_occurred_at));
+                                'first_occurred_at', wakeful_time(
+                                  coalesce(fact.first_occurred_at, fact.occurred_at)));
         same_source := jsonb_build_object('version', 1, 'actor_type', fact.actor_type,
           'actor_id', fact.actor_id, 'source_task_id', fact.source_task_id);
       END IF;
       -- A key that is known already counts for nothing, nor does a repeat of the newest fact
       -- (W-062).
-      CONTINUE WHEN NOT fact.recurs AND EXISTS (
+      IF NOT fact.recurs AND EXISTS (
         SELECT FROM issue_wakeup_receipt seen
          WHERE seen.wakeup_id = rule.id AND seen.revision = rule.revision
-           AND seen.event_key = fact.event_id);
+           AND seen.event_key = fact.event_id) THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, 'duplicate_key');
+        CONTINUE;
+      END IF;
       INSERT INTO issue_wakeup_receipt AS x (
         wakeup_id, revision, event_key, event_type, coalesce_key, payload)
       VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
@@ -677,11 +1054,28 @@ BEGIN
       RETURNING x.xmax = 0 INTO is_new;
       IF is_new THEN
         opened := opened || fact.issue_id;
+      ELSIF is_new IS NULL THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, 'duplicate_key');
       END IF;
     END LOOP;
+    IF ignored IS NOT NULL THEN
+      PERFORM wakeup_ignore(fact, ignored, reasons);
+    END IF;
   END LOOP;
   RETURN opened;
 END $$;
+
+
+--
+-- Name: wakeful_freed(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeful_freed() RETURNS uuid[]
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT coalesce(wakeful_setting('wakeful.freed')::uuid[], '{}')
+$$;
 
 
 --
@@ -702,30 +1096,6 @@ CREATE FUNCTION public.wakeful_listening_key(issue_id uuid) RETURNS integer
     AS $$
   SELECT (uuid_hash_extended(issue_id, 4321) & 1023)::integer
 $$;
-
-
---
--- Name: wakeful_setting(text); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.wakeful_setting(name text) RETURNS text
-    LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$ SELECT nullif(current_setting(name, true), '') $$;
-
-
---
--- Name: wakeful_setting_uuid(text); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.wakeful_setting_uuid(name text) RETURNS uuid
-    LANGUAGE sql STABLE PARALLEL SAFE
-    AS $_$
-  SELECT CASE
-    WHEN current_setting(name, true) ~
-         '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
-    THEN current_setting(name, true)::uuid
-  END
-$_$;
 
 
 --
@@ -755,6 +1125,68 @@ $$;
 
 
 --
+-- Name: wakeup_changed_keys(jsonb, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_changed_keys(old jsonb, new jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT jsonb_build_object(
+           'changed_fields',
+           coalesce(jsonb_agg(k.key ORDER BY k.key) FILTER (WHERE k.place <= 100), '[]'))
+      || CASE WHEN count(*) FILTER (WHERE k.place IS NULL OR k.place > 100) > 0
+              THEN '{"changed_fields_more": true}' ELSE '{}' END::jsonb
+    FROM (
+      SELECT d.key, CASE WHEN length(d.key) <= 200 THEN
+               row_number() OVER (PARTITION BY length(d.key) <= 200 ORDER BY d.key) END AS place
+        FROM (
+          SELECT key
+            FROM jsonb_each(CASE WHEN jsonb_typeof(old) = 'object' THEN old ELSE '{}' END) o
+            FULL JOIN jsonb_each(CASE WHEN jsonb_typeof(new) = 'object' THEN new ELSE '{}' END) n
+            USING (key)
+           WHERE o.value IS DISTINCT FROM n.value) d) k
+$$;
+
+
+--
+-- Name: wakeup_close(uuid, uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_close(workspace_id uuid, issue_id uuid) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  rules uuid[] := ARRAY(
+    SELECT r.id FROM issue_wakeup r
+     WHERE r.issue_id = wakeup_close.issue_id ORDER BY r.id FOR NO KEY UPDATE);
+  runs uuid[];
+BEGIN
+  IF rules <> '{}' THEN
+    UPDATE issue_wakeup r
+       SET enabled = false, disabled_at = wakeful_now(), updated_at = wakeful_now(),
+           last_error = 'Switched off: the issue is closed.'
+     WHERE r.id = ANY (rules) AND r.disabled_at IS NULL;
+    runs := ARRAY(
+      SELECT q.id FROM agent_task_queue q
+       WHERE q.wakeup_id = ANY (rules) AND q.status IN ('queued', 'deferred')
+         AND q.started_at IS NULL
+       ORDER BY q.id FOR NO KEY UPDATE);
+    IF runs <> '{}' THEN
+      UPDATE agent_task_queue q
+         SET status = 'cancelled', completed_at = wakeful_now(),
+             error = 'Cancelled before it started: the issue was closed.'
+       WHERE q.id = ANY (runs);
+    END IF;
+    INSERT INTO capture_buffer (workspace_id, issue_id, event_type, details)
+    VALUES (wakeup_close.workspace_id, wakeup_close.issue_id, 'issue.closed', '{}');
+    PERFORM set_config('wakeful.buffered', 'on', true);
+  END IF;
+  PERFORM wakeup_listens(issue_id, '{}');  -- fails where the rules are younger than the snapshot
+END $$;
+
+
+--
 -- Name: capture_buffer; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -767,7 +1199,7 @@ CREATE UNLOGGED TABLE public.capture_buffer (
     recurs boolean DEFAULT true NOT NULL,
     coalesced_count bigint DEFAULT 1 NOT NULL,
     occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
-    first_occurred_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    first_occurred_at timestamp with time zone,
     version integer DEFAULT 1 NOT NULL,
     actor_type text DEFAULT public.wakeful_setting('wakeful.actor_type'::text),
     actor_id uuid DEFAULT public.wakeful_setting_uuid('wakeful.actor_id'::text),
@@ -792,7 +1224,7 @@ CREATE FUNCTION public.wakeup_fold_facts(facts public.capture_buffer[]) RETURNS 
            ORDER BY wakeful_issue_key(n.issue_id), n.occurred_at)
     FROM (
       SELECT f.*, sum(f.coalesced_count) OVER alike AS count,
-             min(f.first_occurred_at) OVER alike AS first,
+             min(f.occurred_at) OVER alike AS first,
              row_number() OVER (
                PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
                             f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END
@@ -806,6 +1238,135 @@ $$;
 
 
 --
+-- Name: wakeup_ignore(public.capture_buffer, uuid[], text[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_ignore(fact public.capture_buffer, rules uuid[], reasons text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+    RETURN;
+  END IF;
+  UPDATE wakeup_ignored g
+     SET count = g.count + fact.coalesced_count, last_at = fact.occurred_at,
+         last_event_type = fact.event_type, last_actor_type = fact.actor_type,
+         last_actor_id = fact.actor_id, last_agent_id = fact.agent_id,
+         last_source_task_id = fact.source_task_id
+    FROM (SELECT k.wakeup_id, k.reason
+            FROM unnest(rules, reasons) AS wanted (id, reason)
+            JOIN wakeup_ignored k ON k.wakeup_id = wanted.id AND k.reason = wanted.reason
+             FOR NO KEY UPDATE OF k SKIP LOCKED) free
+   WHERE g.wakeup_id = free.wakeup_id AND g.reason = free.reason;
+END $$;
+
+
+--
+-- Name: wakeup_ignore_reasons(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_ignore_reasons() RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  SELECT '{filtered_actor,filtered_agent,filtered_task,self_loop_registering_run,self_loop_own_run,
+           duplicate_key,issue_closed}'::text[]
+$$;
+
+
+--
+-- Name: wakeup_keep_ignored(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_keep_ignored() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    INSERT INTO wakeup_ignored (wakeup_id, reason)
+    SELECT NEW.id, reason FROM unnest(wakeup_ignore_reasons()) AS reason;
+  ELSE
+    DELETE FROM wakeup_ignored g WHERE g.wakeup_id = OLD.id;
+  END IF;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: wakeup_keeps_issue(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_keeps_issue() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM FROM issue i WHERE i.id = NEW.issue_id FOR SHARE;
+  RETURN NEW;
+END $$;
+
+
+--
+-- Name: wakeup_limit(uuid[], uuid[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_limit(workspaces uuid[], issues uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+  full_one uuid;
+BEGIN
+  INSERT INTO workspace_capacity AS c (workspace_id)
+  SELECT DISTINCT w FROM unnest(workspaces) w ORDER BY w
+  ON CONFLICT (workspace_id) DO UPDATE SET activations = c.activations + 1;
+  SELECT i INTO full_one FROM (SELECT DISTINCT unnest(issues) AS i) touched
+   WHERE (SELECT count(*) FROM issue_wakeup r WHERE r.issue_id = i AND r.enabled) > 32
+   LIMIT 1;
+  IF full_one IS NOT NULL THEN
+    RAISE check_violation USING CONSTRAINT = 'issue_wakeup_active_limit', TABLE = 'issue_wakeup',
+      MESSAGE = 'an issue has at most 32 enabled wakeups', DETAIL = 'issue ' || full_one;
+  END IF;
+  SELECT w INTO full_one FROM (SELECT DISTINCT unnest(workspaces) AS w) touched
+   WHERE (SELECT count(*) FROM issue_wakeup r WHERE r.workspace_id = w AND r.enabled) > 1000
+   LIMIT 1;
+  IF full_one IS NOT NULL THEN
+    RAISE check_violation USING CONSTRAINT = 'issue_wakeup_active_limit', TABLE = 'issue_wakeup',
+      MESSAGE = 'a workspace has at most 1000 enabled wakeups', DETAIL = 'workspace ' || full_one;
+  END IF;
+END $$;
+
+
+--
+-- Name: wakeup_limit_insert(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_limit_insert() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM wakeup_limit(array_agg(n.workspace_id), array_agg(n.issue_id))
+     FROM added n WHERE n.enabled HAVING count(*) > 0;
+  RETURN NULL;
+END $$;
+
+
+--
+-- Name: wakeup_limit_update(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_limit_update() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM wakeup_limit(ARRAY[NEW.workspace_id], ARRAY[NEW.issue_id]);
+  RETURN NULL;
+END $$;
+
+
+--
 -- Name: wakeup_listen_alone(uuid); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -813,7 +1374,7 @@ CREATE FUNCTION public.wakeup_listen_alone(issue_id uuid) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-  deadline timestamptz := clock_timestamp() + interval '1 second';
+  deadline timestamptz := clock_timestamp() + interval '0.7 seconds';
   before text := current_setting('lock_timeout');
 BEGIN
   LOOP
@@ -840,6 +1401,10 @@ CREATE FUNCTION public.wakeup_listens(issue_id uuid, types text[]) RETURNS boole
 DECLARE
   held text := pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
 BEGIN
+  IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+    PERFORM FROM wakeup_generation g
+      WHERE g.key = wakeful_listening_key(wakeup_listens.issue_id) FOR SHARE;
+  END IF;
   IF NOT EXISTS (
     SELECT FROM issue_wakeup r
      WHERE r.issue_id = wakeup_listens.issue_id AND r.enabled AND r.kind = 'event'
@@ -953,6 +1518,8 @@ CREATE FUNCTION public.wakeup_starts_listening() RETURNS trigger
     AS $$
 BEGIN
   PERFORM wakeup_listen_alone(NEW.issue_id);
+  UPDATE wakeup_generation g SET generation = g.generation + 1
+   WHERE g.key = wakeful_listening_key(NEW.issue_id);
   RETURN NEW;
 END $$;
 
@@ -1055,6 +1622,7 @@ CREATE TABLE public.agent_task_queue (
     failure_reason text,
     wait_reason text,
     wakeup_id uuid GENERATED ALWAYS AS (((context ->> 'wakeup_id'::text))::uuid) STORED,
+    queued_at timestamp with time zone,
     CONSTRAINT agent_task_queue_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'deferred'::text, 'dispatched'::text, 'waiting_local_directory'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 )
 WITH (fillfactor='70');
@@ -1161,6 +1729,22 @@ CREATE TABLE public.daemon (
 
 
 --
+-- Name: idempotency_key; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.idempotency_key (
+    caller text NOT NULL,
+    route text NOT NULL,
+    key text NOT NULL,
+    workspace_id uuid,
+    digest bytea NOT NULL,
+    status integer,
+    body text,
+    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
 -- Name: inbox_item; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1180,42 +1764,6 @@ CREATE TABLE public.inbox_item (
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
     CONSTRAINT inbox_item_actor_type_check CHECK ((actor_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
     CONSTRAINT inbox_item_severity_check CHECK ((severity = ANY (ARRAY['action_required'::text, 'attention'::text, 'info'::text])))
-);
-
-
---
--- Name: issue; Type: TABLE; Schema: public; Owner: -
---
-
-CREATE TABLE public.issue (
-    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
-    workspace_id uuid NOT NULL,
-    number integer NOT NULL,
-    title text NOT NULL,
-    description text DEFAULT ''::text NOT NULL,
-    status text DEFAULT 'todo'::text NOT NULL,
-    priority text DEFAULT 'none'::text NOT NULL,
-    assignee_type text,
-    assignee_id uuid,
-    creator_type text DEFAULT 'system'::text NOT NULL,
-    creator_id uuid,
-    parent_issue_id uuid,
-    stage integer,
-    project_id uuid,
-    start_date date,
-    due_date date,
-    acceptance_criteria jsonb DEFAULT '[]'::jsonb NOT NULL,
-    context_refs jsonb DEFAULT '[]'::jsonb NOT NULL,
-    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
-    properties jsonb DEFAULT '{}'::jsonb NOT NULL,
-    "position" double precision DEFAULT 0 NOT NULL,
-    revision bigint DEFAULT 1 NOT NULL,
-    created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
-    CONSTRAINT issue_assignee_type_check CHECK ((assignee_type = ANY (ARRAY['member'::text, 'agent'::text, 'squad'::text]))),
-    CONSTRAINT issue_check CHECK (((assignee_type IS NULL) = (assignee_id IS NULL))),
-    CONSTRAINT issue_creator_type_check CHECK ((creator_type = ANY (ARRAY['member'::text, 'agent'::text, 'system'::text]))),
-    CONSTRAINT issue_priority_check CHECK ((priority = ANY (ARRAY['urgent'::text, 'high'::text, 'medium'::text, 'low'::text, 'none'::text])))
 );
 
 
@@ -1329,6 +1877,22 @@ ALTER TABLE public.issue_wakeup_receipt ALTER COLUMN seq ADD GENERATED BY DEFAUL
     NO MAXVALUE
     CACHE 1
 );
+
+
+--
+-- Name: live_engine; Type: VIEW; Schema: public; Owner: -
+--
+
+CREATE VIEW public.live_engine AS
+ SELECT l.pid AS backend,
+    a.backend_start AS listening_since,
+    a.client_addr,
+    a.client_port
+   FROM (pg_locks l
+     JOIN pg_stat_activity a ON ((a.pid = l.pid)))
+  WHERE ((l.locktype = 'advisory'::text) AND (l.objsubid = 2) AND (l.classid = (2)::oid) AND (l.objid = (0)::oid) AND l.granted AND (l.database = ( SELECT d.oid
+           FROM pg_database d
+          WHERE (d.datname = current_database()))));
 
 
 --
@@ -1450,6 +2014,37 @@ CREATE TABLE public.squad_member (
 
 
 --
+-- Name: sys_cron_executions; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.sys_cron_executions (
+    id uuid DEFAULT public.wakeful_uuid7() NOT NULL,
+    job_name text NOT NULL,
+    scope_kind text DEFAULT 'global'::text NOT NULL,
+    scope_id text DEFAULT ''::text NOT NULL,
+    plan_time timestamp with time zone NOT NULL,
+    status text DEFAULT 'RUNNING'::text NOT NULL,
+    attempt integer DEFAULT 1 NOT NULL,
+    max_attempts integer DEFAULT 1 NOT NULL,
+    next_retry_at timestamp with time zone,
+    runner_id text NOT NULL,
+    lease_token uuid DEFAULT gen_random_uuid() NOT NULL,
+    heartbeat_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    stale_after timestamp with time zone NOT NULL,
+    started_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    finished_at timestamp with time zone,
+    duration_ms bigint,
+    rows_affected bigint,
+    result jsonb,
+    error_code text,
+    error_msg text,
+    CONSTRAINT sys_cron_executions_error_msg_check CHECK ((char_length(error_msg) <= 4000)),
+    CONSTRAINT sys_cron_executions_result_check CHECK ((octet_length((result)::text) <= 16384)),
+    CONSTRAINT sys_cron_executions_status_check CHECK ((status = ANY (ARRAY['RUNNING'::text, 'SUCCESS'::text, 'FAILED'::text])))
+);
+
+
+--
 -- Name: task_token; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1465,6 +2060,36 @@ CREATE TABLE public.task_token (
 
 
 --
+-- Name: wakeup_generation; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.wakeup_generation (
+    key integer NOT NULL,
+    generation bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+
+--
+-- Name: wakeup_ignored; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.wakeup_ignored (
+    wakeup_id uuid NOT NULL,
+    reason text NOT NULL,
+    count bigint DEFAULT 0 NOT NULL,
+    last_at timestamp with time zone,
+    last_event_type text,
+    last_actor_type text,
+    last_actor_id uuid,
+    last_agent_id uuid,
+    last_source_task_id uuid,
+    CONSTRAINT wakeup_ignored_reason_check CHECK ((reason = ANY (public.wakeup_ignore_reasons())))
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: workspace; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1477,6 +2102,16 @@ CREATE TABLE public.workspace (
     settings jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
     updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL
+);
+
+
+--
+-- Name: workspace_capacity; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.workspace_capacity (
+    workspace_id uuid NOT NULL,
+    activations bigint DEFAULT 1 NOT NULL
 );
 
 
@@ -1606,6 +2241,14 @@ ALTER TABLE ONLY public.comment_reaction
 
 ALTER TABLE ONLY public.daemon
     ADD CONSTRAINT daemon_pkey PRIMARY KEY (workspace_id, daemon_id);
+
+
+--
+-- Name: idempotency_key idempotency_key_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.idempotency_key
+    ADD CONSTRAINT idempotency_key_pkey PRIMARY KEY (caller, route, key);
 
 
 --
@@ -1777,11 +2420,51 @@ ALTER TABLE ONLY public.squad
 
 
 --
+-- Name: sys_cron_executions sys_cron_executions_job_name_scope_kind_scope_id_plan_time_key; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.sys_cron_executions
+    ADD CONSTRAINT sys_cron_executions_job_name_scope_kind_scope_id_plan_time_key UNIQUE (job_name, scope_kind, scope_id, plan_time);
+
+
+--
+-- Name: sys_cron_executions sys_cron_executions_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.sys_cron_executions
+    ADD CONSTRAINT sys_cron_executions_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: task_token task_token_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.task_token
     ADD CONSTRAINT task_token_pkey PRIMARY KEY (token_hash);
+
+
+--
+-- Name: wakeup_generation wakeup_generation_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.wakeup_generation
+    ADD CONSTRAINT wakeup_generation_pkey PRIMARY KEY (key);
+
+
+--
+-- Name: wakeup_ignored wakeup_ignored_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.wakeup_ignored
+    ADD CONSTRAINT wakeup_ignored_pkey PRIMARY KEY (wakeup_id, reason);
+
+
+--
+-- Name: workspace_capacity workspace_capacity_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.workspace_capacity
+    ADD CONSTRAINT workspace_capacity_pkey PRIMARY KEY (workspace_id);
 
 
 --
@@ -1829,10 +2512,31 @@ CREATE INDEX agent_task_claim_idx ON public.agent_task_queue USING btree (agent_
 
 
 --
+-- Name: agent_task_claimed_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_claimed_idx ON public.agent_task_queue USING btree (dispatched_at) WHERE (status = ANY (ARRAY['dispatched'::text, 'waiting_local_directory'::text]));
+
+
+--
 -- Name: agent_task_deferred_idx; Type: INDEX; Schema: public; Owner: -
 --
 
 CREATE INDEX agent_task_deferred_idx ON public.agent_task_queue USING btree (agent_id, fire_at) WHERE (status = 'deferred'::text);
+
+
+--
+-- Name: agent_task_due_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_due_idx ON public.agent_task_queue USING btree (fire_at) WHERE (status = 'deferred'::text);
+
+
+--
+-- Name: agent_task_expiry_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_expiry_idx ON public.agent_task_queue USING btree (COALESCE(queued_at, created_at)) WHERE ((status = 'queued'::text) AND (wakeup_id IS NULL));
 
 
 --
@@ -1847,6 +2551,13 @@ CREATE INDEX agent_task_issue_idx ON public.agent_task_queue USING btree (issue_
 --
 
 CREATE UNIQUE INDEX agent_task_pending_idx ON public.agent_task_queue USING btree (issue_id, agent_id, COALESCE(comment_thread_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE (status = ANY (ARRAY['queued'::text, 'dispatched'::text]));
+
+
+--
+-- Name: agent_task_running_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX agent_task_running_idx ON public.agent_task_queue USING btree (started_at) WHERE (status = 'running'::text);
 
 
 --
@@ -1920,6 +2631,20 @@ CREATE INDEX comment_source_task_idx ON public.comment USING btree (source_task_
 
 
 --
+-- Name: idempotency_key_created_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX idempotency_key_created_idx ON public.idempotency_key USING btree (created_at);
+
+
+--
+-- Name: inbox_item_issue_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX inbox_item_issue_idx ON public.inbox_item USING btree (issue_id) WHERE (issue_id IS NOT NULL);
+
+
+--
 -- Name: inbox_item_recipient_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -1969,10 +2694,24 @@ CREATE INDEX issue_wakeup_due_idx ON public.issue_wakeup USING btree (next_fire_
 
 
 --
+-- Name: issue_wakeup_error_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_error_idx ON public.issue_wakeup USING btree (id) WHERE ((last_error IS NOT NULL) AND (disabled_at IS NULL));
+
+
+--
 -- Name: issue_wakeup_event_issue_idx; Type: INDEX; Schema: public; Owner: -
 --
 
 CREATE INDEX issue_wakeup_event_issue_idx ON public.issue_wakeup USING btree (issue_id) WHERE (enabled AND (kind = 'event'::text));
+
+
+--
+-- Name: issue_wakeup_inventory_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_inventory_idx ON public.issue_wakeup USING btree (workspace_id, issue_id) INCLUDE (id, agent_id, kind, enabled, disabled_at, source_task_id, next_fire_at, created_at);
 
 
 --
@@ -1994,6 +2733,20 @@ CREATE UNIQUE INDEX issue_wakeup_receipt_free_idx ON public.issue_wakeup_receipt
 --
 
 CREATE UNIQUE INDEX issue_wakeup_receipt_key_idx ON public.issue_wakeup_receipt USING btree (wakeup_id, revision, event_key);
+
+
+--
+-- Name: issue_wakeup_receipt_processed_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_receipt_processed_idx ON public.issue_wakeup_receipt USING btree (processed_at) WHERE (processed_at IS NOT NULL);
+
+
+--
+-- Name: issue_wakeup_receipt_reserved_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_receipt_reserved_idx ON public.issue_wakeup_receipt USING btree (task_id) WHERE ((processed_at IS NULL) AND (task_id IS NOT NULL));
 
 
 --
@@ -2025,6 +2778,13 @@ CREATE UNIQUE INDEX squad_workspace_name_idx ON public.squad USING btree (worksp
 
 
 --
+-- Name: sys_cron_executions_running_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX sys_cron_executions_running_idx ON public.sys_cron_executions USING btree (stale_after) WHERE (status = 'RUNNING'::text);
+
+
+--
 -- Name: task_token_task_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2039,6 +2799,27 @@ CREATE CONSTRAINT TRIGGER capture_at_commit AFTER INSERT ON public.capture_buffe
 
 
 --
+-- Name: attachment capture_attachment; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_attachment AFTER INSERT OR DELETE ON public.attachment FOR EACH ROW EXECUTE FUNCTION public.capture_attachment();
+
+
+--
+-- Name: attachment capture_attachment_moved; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_attachment_moved AFTER UPDATE ON public.attachment FOR EACH ROW WHEN (((old.issue_id IS DISTINCT FROM new.issue_id) OR (old.comment_id IS DISTINCT FROM new.comment_id))) EXECUTE FUNCTION public.capture_attachment();
+
+
+--
+-- Name: comment capture_comment_delete; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_comment_delete AFTER DELETE ON public.comment REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION public.capture_comment_delete();
+
+
+--
 -- Name: comment capture_comment_insert; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -2046,10 +2827,38 @@ CREATE TRIGGER capture_comment_insert AFTER INSERT ON public.comment FOR EACH RO
 
 
 --
+-- Name: comment_reaction capture_comment_reaction; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_comment_reaction AFTER INSERT OR DELETE ON public.comment_reaction FOR EACH ROW EXECUTE FUNCTION public.capture_comment_reaction();
+
+
+--
+-- Name: comment capture_comment_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_comment_update AFTER UPDATE ON public.comment FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND ((new.deleted_at IS NOT NULL) OR ((old.resolved_at IS NULL) <> (new.resolved_at IS NULL)) OR (old.content IS DISTINCT FROM new.content)))) EXECUTE FUNCTION public.capture_comment_update();
+
+
+--
+-- Name: issue_reaction capture_issue_reaction; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_issue_reaction AFTER INSERT OR DELETE ON public.issue_reaction FOR EACH ROW EXECUTE FUNCTION public.capture_issue_reaction();
+
+
+--
 -- Name: issue capture_issue_update; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER capture_issue_update AFTER UPDATE ON public.issue REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.capture_issue_update();
+CREATE TRIGGER capture_issue_update AFTER UPDATE ON public.issue FOR EACH ROW WHEN ((((((((((((((((old.title IS DISTINCT FROM new.title) OR (old.description IS DISTINCT FROM new.description)) OR (old.status IS DISTINCT FROM new.status)) OR (old.priority IS DISTINCT FROM new.priority)) OR (old.assignee_type IS DISTINCT FROM new.assignee_type)) OR (old.assignee_id IS DISTINCT FROM new.assignee_id)) OR (old.parent_issue_id IS DISTINCT FROM new.parent_issue_id)) OR (old.project_id IS DISTINCT FROM new.project_id)) OR (old.due_date IS DISTINCT FROM new.due_date)) OR (old.start_date IS DISTINCT FROM new.start_date)) OR (old.stage IS DISTINCT FROM new.stage)) OR (old.properties IS DISTINCT FROM new.properties)) OR (old.metadata IS DISTINCT FROM new.metadata)) OR (old.acceptance_criteria IS DISTINCT FROM new.acceptance_criteria)) OR (old.context_refs IS DISTINCT FROM new.context_refs))) EXECUTE FUNCTION public.capture_issue_update();
+
+
+--
+-- Name: issue_to_label capture_label; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER capture_label AFTER INSERT OR DELETE ON public.issue_to_label FOR EACH ROW EXECUTE FUNCTION public.capture_label();
 
 
 --
@@ -2063,7 +2872,7 @@ CREATE TRIGGER capture_run_insert AFTER INSERT ON public.agent_task_queue REFERE
 -- Name: agent_task_queue capture_run_update; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER capture_run_update AFTER UPDATE ON public.agent_task_queue REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.capture_run_update();
+CREATE TRIGGER capture_run_update AFTER UPDATE ON public.agent_task_queue FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION public.capture_run_update();
 
 
 --
@@ -2095,6 +2904,41 @@ CREATE TRIGGER run_scope_moved BEFORE UPDATE OF trigger_comment_id ON public.age
 
 
 --
+-- Name: agent_task_queue wake_waiting_inputs; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wake_waiting_inputs AFTER UPDATE OF status ON public.agent_task_queue FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.issue_id IS NOT NULL) AND ((old.status = ANY (ARRAY['queued'::text, 'dispatched'::text])) OR (new.status = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text]))))) EXECUTE FUNCTION public.wake_waiting_inputs();
+
+
+--
+-- Name: issue_wakeup wakeup_keep_ignored; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_keep_ignored AFTER INSERT OR DELETE ON public.issue_wakeup FOR EACH ROW EXECUTE FUNCTION public.wakeup_keep_ignored();
+
+
+--
+-- Name: issue_wakeup wakeup_keeps_issue; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_keeps_issue BEFORE INSERT ON public.issue_wakeup FOR EACH ROW WHEN (new.enabled) EXECUTE FUNCTION public.wakeup_keeps_issue();
+
+
+--
+-- Name: issue_wakeup wakeup_limit_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_limit_insert AFTER INSERT ON public.issue_wakeup REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.wakeup_limit_insert();
+
+
+--
+-- Name: issue_wakeup wakeup_limit_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER wakeup_limit_update AFTER UPDATE ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND ((NOT old.enabled) OR (new.issue_id <> old.issue_id) OR (new.workspace_id <> old.workspace_id)))) EXECUTE FUNCTION public.wakeup_limit_update();
+
+
+--
 -- Name: issue_wakeup wakeup_starts_listening_insert; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -2105,7 +2949,7 @@ CREATE TRIGGER wakeup_starts_listening_insert BEFORE INSERT ON public.issue_wake
 -- Name: issue_wakeup wakeup_starts_listening_update; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER wakeup_starts_listening_update BEFORE UPDATE ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.kind = 'event'::text) AND ((NOT old.enabled) OR (old.kind <> 'event'::text) OR (NOT (old.event_types @> new.event_types))))) EXECUTE FUNCTION public.wakeup_starts_listening();
+CREATE TRIGGER wakeup_starts_listening_update BEFORE UPDATE ON public.issue_wakeup FOR EACH ROW WHEN ((new.enabled AND (new.kind = 'event'::text) AND ((NOT old.enabled) OR (old.kind <> 'event'::text) OR (NOT (old.event_types @> new.event_types)) OR (((((((old.issue_id IS DISTINCT FROM new.issue_id) OR (old.revision IS DISTINCT FROM new.revision)) OR (old.source_task_id IS DISTINCT FROM new.source_task_id)) OR (old.filter_agent_id IS DISTINCT FROM new.filter_agent_id)) OR (old.filter_task_id IS DISTINCT FROM new.filter_task_id)) OR (old.filter_actor_type IS DISTINCT FROM new.filter_actor_type)) OR (old.filter_actor_id IS DISTINCT FROM new.filter_actor_id))))) EXECUTE FUNCTION public.wakeup_starts_listening();
 
 
 --

@@ -5,7 +5,7 @@ whatever became of the client (S-058, S-066, S-067), and refuses what needs no l
 announced as too large, an address that is no text, everything once the server is stopping. What
 it refuses is answered before any of the body is read, and is no work.
 
-A health probe is a pure read: never refused, never counted (S-060).
+A health probe and a scrape of the metrics are pure reads: never refused, never counted (S-060).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ Application = Callable[[ASGIScope, Receive, Send], Awaitable[None]]
 
 # S-054: matched on the raw path, so that no second spelling of it escapes the gate.
 HEALTH_PATHS: Final = frozenset({b"/api/health", b"/api/health/"})
+METRICS_PATH: Final = "/metrics"  # S-224: a scrape is a pure read
+_PURE_PATHS: Final = HEALTH_PATHS | {METRICS_PATH.encode()}
 _DIGITS_MAX: Final = len(str(limits.BODY_BYTES_MAX))
 _PURE_METHODS: Final = frozenset({"GET", "HEAD"})
 _LEAVABLE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -61,7 +63,10 @@ class LongPolls:
 
 
 class Gate:
-    """Admits and counts requests. `leavable` are the paths of changes that only wait (claims)."""
+    """Admits and counts requests. `leavable` are the paths of changes that only wait (claims).
+
+    `counts` gets the method and the status of each request that was not let in.
+    """
 
     def __init__(
         self,
@@ -69,11 +74,13 @@ class Gate:
         ledger: WorkLedger,
         polls: LongPolls,
         leavable: frozenset[str] = frozenset(),
+        counts: Callable[[str, int], None] = lambda _method, _status: None,
     ) -> None:
         self._application = application
         self._ledger = ledger
         self._polls = polls
         self._leavable = leavable
+        self._counts = counts
         self._admitted = 0
         self._is_stopping = False
         self._is_over = trio.Event()
@@ -89,10 +96,11 @@ class Gate:
         """Take one request; the server offers nothing else (web.server)."""
         assert scope["type"] == "http", scope["type"]
         method = scope["method"]
-        if method in _PURE_METHODS and scope["raw_path"] in HEALTH_PATHS:
+        if method in _PURE_METHODS and scope["raw_path"] in _PURE_PATHS:
             await self._run(scope, Exchange(scope, receive, send, may_leave=True))
             return
         if refusal := self._refusal(scope):
+            self._counts(method, refusal.status)
             await Exchange(scope, receive, send, may_leave=True).refuse(refusal)
             return
         may_leave = method in _LEAVABLE_METHODS or scope["path"].rstrip("/") in self._leavable

@@ -2,7 +2,7 @@
 
 What comes out of `parse` is an ordinary JSON object of Python values which PostgreSQL can store:
 UTF-8, no NUL, no lone surrogate, finite numbers, each key once, at most 64 levels deep (api.md,
-Conventions; anchors F10 and F11).
+Conventions; anchors F10 and F11). What comes out of `upload` are the fields of one file.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ from urllib.parse import parse_qsl
 
 import trio
 from quart import Request
+from werkzeug.sansio import multipart
 
 from engine import limits
 from engine.errors import WakefulError, invalid
 
-_JSON_TYPES: Final = frozenset({"", "application/json"})
+_JSON_TYPES: Final = frozenset({"", "application/json", "application/merge-patch+json"})
 _CHARSETS: Final = frozenset({"utf-8", "utf8"})
+MULTIPART: Final = "multipart/form-data"
+FILE: Final = "file"  # the name of the one part that an upload has
 
 
-async def read(request: Request, bytes_max: int) -> bytes:
+async def read(request: Request, bytes_max: int, *, files: bool = False) -> bytes:
     """Return the body of a request once all of it is here.
 
     Raises `body_too_large` above `bytes_max` without reading on, `request_timeout` when it trickles
-    in for too long, `unsupported_media_type` for anything that is not called JSON.
+    in for too long, `unsupported_media_type` for anything that is not called JSON, nor with `files`
+    an upload.
     """
     announced = request.content_length
     if announced is not None and announced > bytes_max:
@@ -42,9 +46,14 @@ async def read(request: Request, bytes_max: int) -> bytes:
             parts.append(part)
     if scope.cancelled_caught:
         raise WakefulError("request_timeout", "The body did not arrive in time.")
-    if size:
+    if size and not (files and is_upload(request)):
         _check_media_type(request)
     return b"".join(parts)
+
+
+def is_upload(request: Request) -> bool:
+    """Tell whether a body calls itself the form with which browsers and tools upload files."""
+    return request.mimetype == MULTIPART
 
 
 def parse(raw: bytes) -> dict[str, Any]:
@@ -71,6 +80,77 @@ def parse(raw: bytes) -> dict[str, Any]:
     _check_depth(value, text)
     _check_texts(value, text)
     return value
+
+
+def upload(raw: bytes, boundary: str | None) -> dict[str, Any]:
+    """Return `filename`, `content_type` (if it has one) and `content` of the one file in a form.
+
+    Raises `invalid_multipart` for what is no such form (RFC 7578), `missing_field` without a file
+    or its name, `unknown_field` for a part of another name, `invalid_input` for a second part, and
+    `invalid_encoding` for a name that is no text.
+    """
+    if not boundary or not boundary.isascii():
+        raise _unreadable()
+    decoder = multipart.MultipartDecoder(boundary.encode())
+    try:
+        # Headers are taken apart at some cost, so only so much is looked through for them.
+        decoder.receive_data(raw[: limits.UPLOAD_HEAD_BYTES_MAX])
+        fields = _file(_first_part(decoder))
+        decoder.receive_data(raw[limits.UPLOAD_HEAD_BYTES_MAX :])
+        decoder.receive_data(None)
+        content = _content(decoder)
+    except UnicodeDecodeError:
+        raise invalid(FILE, "its headers are not valid UTF-8", code="invalid_encoding") from None
+    except ValueError:
+        raise _unreadable() from None
+    return {**fields, "content": content}
+
+
+def _first_part(decoder: multipart.MultipartDecoder) -> multipart.File | multipart.Field:
+    """Return the headers of the first part of a form. Raises 400 when there is none."""
+    event = decoder.next_event()
+    if isinstance(event, multipart.Preamble):
+        event = decoder.next_event()
+    if isinstance(event, multipart.File | multipart.Field):
+        return event
+    if decoder.state is multipart.State.EPILOGUE:
+        raise invalid(FILE, "the file is missing", code="missing_field")
+    raise _unreadable()
+
+
+def _file(part: multipart.File | multipart.Field) -> dict[str, Any]:
+    """Return what the headers of a part say of its file. Raises 400 unless it is one, and named."""
+    if part.name != FILE:
+        named = field_name([part.name or ""])
+        raise invalid(named, f"{named}: unknown field", code="unknown_field")
+    name = part.filename if isinstance(part, multipart.File) else ""
+    if not name:
+        raise invalid("filename", "the file has no name", code="missing_field")
+    _check_text(("filename",), name)
+    media_type = part.headers.get("content-type")
+    typed = {} if media_type is None else {"content_type": media_type}
+    return {"filename": name, **typed}
+
+
+def _content(decoder: multipart.MultipartDecoder) -> bytes:
+    """Return the content of the part that is being read. Raises 400 unless the form ends with it.
+
+    A form that just stops is a ValueError.
+    """
+    data: list[bytes] = []
+    is_open = True
+    while is_open:
+        event = decoder.next_event()
+        assert isinstance(event, multipart.Data), "within a part there is nothing but data"
+        data.append(event.data)
+        is_open = event.more_data
+    if decoder.state is not multipart.State.EPILOGUE:
+        raise invalid(FILE, "an upload has one part, the file")
+    return b"".join(data)
+
+
+def _unreadable() -> WakefulError:
+    return invalid(FILE, "the form cannot be read", code="invalid_multipart")
 
 
 def query(raw: bytes) -> dict[str, str]:

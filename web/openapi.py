@@ -18,9 +18,11 @@ from uuid import UUID
 import attrs
 
 from engine import limits
+from engine.domain.attachments import UNKNOWN_TYPE
 from engine.errors import KINDS
 from web import auth, problems
-from web.routing import Route, Scope
+from web.body import FILE, MULTIPART
+from web.routing import TEXTS, Download, Route, Scope
 from web.schemas.inputs import Nothing, describe
 
 PREFIX: Final = "/api"
@@ -37,6 +39,14 @@ _PLAIN: Final[Mapping[Any, dict[str, Any]]] = {
     UUID: {"type": "string", "format": "uuid"},
     datetime: {"type": "string", "format": "date-time"},
     date: {"type": "string", "format": "date"},
+}
+
+_BYTES: Final = {"type": "string", "format": "binary"}
+_UPLOAD: Final = {
+    "type": "object",
+    "required": [FILE],
+    "properties": {FILE: _BYTES},
+    "additionalProperties": False,
 }
 
 _PROBLEM: Final = {
@@ -117,6 +127,8 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
     views = Views()
     paths: dict[str, dict[str, Any]] = {}
     inputs = describe({route.takes: None for route in routes}, _REFERENCE)
+    queries = {route.asks: None for route in routes if route.asks is not None}
+    inputs |= describe(queries, _REFERENCE)
     for route in routes:
         operations = paths.setdefault(f"{PREFIX}{route.path}", {})
         operations[route.method.lower()] = _operation(route, inputs, views)
@@ -168,7 +180,10 @@ def _operation(route: Route, inputs: Mapping[str, Any], views: Views) -> dict[st
     if route.has_body and route.takes is not Nothing:
         schema = {"$ref": _REFERENCE.format(model=route.takes.__name__)}
         is_required = bool(inputs[route.takes.__name__].get("required"))
-        operation["requestBody"] = {"required": is_required, "content": {_JSON: {"schema": schema}}}
+        content: dict[str, Any] = {_JSON: {"schema": schema}}
+        if route.uploads is not None:
+            content[MULTIPART] = {"schema": _UPLOAD}
+        operation["requestBody"] = {"required": is_required, "content": content}
     return operation
 
 
@@ -189,12 +204,15 @@ def _parameters(route: Route, inputs: Mapping[str, Any]) -> list[dict[str, Any]]
     for part in route.path.split("/"):
         if part.startswith("{"):
             name = part.strip("{}")
-            plain: dict[str, Any] = {"type": "string", "format": "uuid"}
-            issue = {"type": "string", "description": "An id, or an identifier such as WF-12."}
-            schema = issue if name == "issue" else plain
+            schema: dict[str, Any] = {"type": "string", "format": "uuid"}
+            if name == "issue":
+                schema = {"type": "string", "description": "An id, or an identifier such as WF-12."}
+            elif name in TEXTS:
+                schema = {"type": "string"}
             parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
-    if not route.has_body:
-        model = inputs[route.takes.__name__]
+    query = route.asks if route.has_body else route.takes
+    if query is not None:
+        model = inputs[query.__name__]
         required = model.get("required", ())
         parameters += [
             {"name": name, "in": "query", "required": name in required, "schema": schema}
@@ -207,7 +225,9 @@ def _parameters(route: Route, inputs: Mapping[str, Any]) -> list[dict[str, Any]]
 
 def _response(route: Route, status: HTTPStatus, views: Views) -> dict[str, Any]:
     response: dict[str, Any] = {"description": status.phrase}
-    if route.answers is not None:
+    if route.answers is Download:
+        response["content"] = {UNKNOWN_TYPE: {"schema": _BYTES}}
+    elif route.answers is not None:
         response["content"] = {_JSON: {"schema": views.schema(route.answers)}}
     return response
 

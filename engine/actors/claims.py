@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from engine import limits
+from engine.clock import DatabaseClock
 from engine.domain.commands.runs import Heartbeat
 from engine.domain.principal import Principal
 from engine.domain.views.runs import ClaimAttempt, ClaimedRun
@@ -60,19 +61,20 @@ class _Waiter:
         """Nothing was there; a wake that came during the look is still owed."""
         self.owes = self.state is _State.WOKEN
 
-    async def wait(self, until: float) -> None:
+    async def wait(self, clock: DatabaseClock, until: float) -> None:
         if self.state is _State.LOOKING:
             self.state = _State.WAITING
-        with trio.move_on_at(until):
-            await self._event.wait()
+        await clock.wait(self._event, until)
 
 
 class ClaimDesk:
     """Where claims wait for work; one an engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: DatabaseClock | None = None) -> None:
+        self._clock = clock or DatabaseClock()
         self._lines: dict[UUID, dict[_Waiter, None]] = {}
         self._waiters: set[_Waiter] = set()
+        self._overhear: Callable[[Iterable[UUID] | None], None] | None = None
 
     @property
     def waiting(self) -> int:
@@ -90,7 +92,7 @@ class ClaimDesk:
         """
         if len(self._waiters) >= limits.WAITING_CLAIMS_MAX:
             raise WakefulError("overloaded", "too many claims are waiting")
-        deadline = trio.current_time() + wait_seconds
+        deadline = self._clock.current_time() + wait_seconds
         waiter = _Waiter(runtime_ids)
         self._stand_in_line(waiter)
         try:
@@ -100,11 +102,11 @@ class ClaimDesk:
                 if found.runs:
                     return found.runs
                 waiter.looked_in_vain()
-                now = trio.current_time()
+                now = self._clock.current_time()
                 if found.is_final or now >= deadline:
                     return ()
-                await waiter.wait(min(deadline, now + _seconds_until_look(found)))
-                if trio.current_time() >= deadline:
+                await waiter.wait(self._clock, min(deadline, now + _seconds_until_look(found)))
+                if self._clock.current_time() >= deadline:
                     return ()
         finally:
             self._leave(waiter)
@@ -116,6 +118,9 @@ class ClaimDesk:
 
         Called after the commit. A claim that is looking right now is asked only if no other waits.
         """
+        runtime_ids = tuple(runtime_ids)
+        if self._overhear is not None:
+            self._overhear(runtime_ids)
         for runtime_id in runtime_ids:
             line = self._lines.get(runtime_id, {})
             chosen = next((each for each in line if each.state is not _State.LOOKING), None)
@@ -123,8 +128,14 @@ class ClaimDesk:
             if chosen is not None:
                 chosen.wake()
 
+    def overhear(self, call: Callable[[Iterable[UUID] | None], None]) -> None:
+        """Have `call` told of every wake, None for all: for daemons that do not wait here."""
+        self._overhear = call
+
     def wake_all(self) -> None:
         """Anything may have been missed: every claim looks again."""
+        if self._overhear is not None:
+            self._overhear(None)
         for waiter in self._waiters:
             waiter.wake()
 
@@ -175,7 +186,8 @@ class _Sign:
 class Heartbeats:
     """Keeps signs of life in memory and passes each runtime's on at most once a minute (api.md)."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: DatabaseClock | None = None) -> None:
+        self._clock = clock or DatabaseClock()
         self._written: dict[_Sign, float] = {}  # in the order of their times
 
     async def beat(
@@ -188,7 +200,7 @@ class Heartbeats:
 
         What `write` raises passes, and the next sign of life is written again.
         """
-        now = trio.current_time()
+        now = self._clock.current_time()
         due = [
             sign
             for sign in (

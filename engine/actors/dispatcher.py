@@ -1,8 +1,9 @@
 """The group writer: issue actors hand their dispatch to it, it commits many at once.
 
 At most as many groups run as the lane has connections, each in a task that lives while there is
-work. What waits meanwhile makes up the next group, so a single issue waits for nothing. A group
-never waits for a lock: an issue that it could not have is worked alone at once, waiting in lock
+work. What waits meanwhile makes up the next group, so a single issue waits for nothing, and facts
+come before timers and sweeps, of which there may be a thousand at once. A group never waits for a
+lock: an issue that it could not have is worked alone at once, waiting in lock
 order for a short time (W-077), else a busy issue would starve; what still cannot be had is hinted
 again within a second, so that nobody waits behind the pause. An error of a group has no name: the
 group is halved until the rule is found; it gets `last_error` and stays out of groups for
@@ -17,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -26,8 +28,15 @@ import trio
 
 from engine import limits
 from engine.actors.runtime import Runtime
+from engine.clock import DatabaseClock
 from engine.errors import WakefulError
-from engine.service.dispatch import Dispatched, dispatch_alone, dispatch_group, record_error
+from engine.service.dispatch import (
+    Dispatched,
+    dispatch_alone,
+    dispatch_group,
+    record_contention,
+    record_error,
+)
 from engine.storage.database import CommitUnknown, Database, Lane, Session
 from engine.work import WorkKind
 
@@ -50,7 +59,7 @@ class _Wanted:
 
 @attrs.frozen
 class _Bar:
-    """How long a failing rule stays out of groups, and until when by Trio's clock."""
+    """How long a failing rule stays out of groups, and until when by the engine's clock."""
 
     issue_id: UUID
     seconds: float
@@ -87,33 +96,52 @@ class Dispatcher:
         runtime: Runtime,
         after: After,
         look_at: Callable[[Iterable[UUID]], None],
+        taken: Callable[[UUID], None],
         sweep_soon: Callable[[], None],
+        clock: DatabaseClock,
     ) -> None:
         """`after` gets what each commit brought about: the opened issues, and the rest.
 
         `look_at` is asked to hint an issue again that stayed locked, and `sweep_soon` for a sweep
-        when it still does after all retries.
+        when it still does after all retries. `taken` is told of an issue when it is taken up:
+        facts from then on need a new hint. `clock` tells how long a rule is barred.
         """
         self._database = database
         self._runtime = runtime
         self._after = after
         self._look_at = look_at
+        self._taken = taken
         self._sweep_soon = sweep_soon
+        self._clock = clock
         self._working = 0
-        self._waiting: deque[_Wanted] = deque()
+        self._facts: deque[_Wanted] = deque()
+        self._bulk: dict[UUID, _Wanted] = {}
+        self._hurried: set[UUID] = set()
         self._bars: dict[UUID, _Bar] = {}
         self._retries: Counter[UUID] = Counter()
         self._jitter = random.Random()  # noqa: S311 - spreads retries, hides nothing
         self.statistics = DispatchStatistics()
 
-    async def dispatch(self, issue_id: UUID) -> None:
+    def hurry(self, issue_id: UUID) -> None:
+        """A single fact has come for an issue that waits in bulk, or will: it waits no longer."""
+        wanted = self._bulk.pop(issue_id, None)
+        if wanted is not None:
+            self._facts.append(wanted)
+        else:
+            self._hurried.add(issue_id)  # its actor has been told, and may not be here yet
+
+    async def dispatch(self, issue_id: UUID, *, is_bulk: bool = False) -> None:
         """Dispatch what an issue has to dispatch, and return when it was tried.
 
-        An error is the rule's, not the caller's: it is stored, logged and counted. Inputs that
-        could not be dispatched stay free; a retry or the sweep finds them.
+        In bulk it waits until no single fact does. An error is the rule's, not the caller's: it is
+        stored, logged and counted. Inputs that could not be dispatched stay free; a retry or the
+        sweep finds them.
         """
         wanted = _Wanted(issue_id)
-        self._waiting.append(wanted)
+        if is_bulk and issue_id not in self._hurried:
+            wanted = self._bulk.setdefault(issue_id, wanted)
+        else:
+            self._facts.append(wanted)
         if not self._start_worker():
             return
         await wanted.done.wait()
@@ -136,9 +164,7 @@ class Dispatcher:
     async def _work(self) -> None:
         """Work group after group until nothing waits."""
         try:
-            while self._waiting:
-                count = min(len(self._waiting), limits.GROUP_RULES_MAX)
-                group = [self._waiting.popleft() for _ in range(count)]
+            while group := self._next_group():
                 missed: set[UUID] = set()
                 try:
                     missed = await self._group(list({each.issue_id: None for each in group}))
@@ -148,8 +174,24 @@ class Dispatcher:
                         each.done.set()
         finally:
             self._working -= 1
-            if self._waiting:  # an error ended this one: who waits is worked all the same
+            if (
+                self._facts or self._bulk
+            ):  # an error ended this one: who waits is worked all the same
                 self._start_worker()
+
+    def _next_group(self) -> list[_Wanted]:
+        """Take what waits: facts, and bulk if there are none. From now on it needs new hints."""
+        if self._facts:
+            count = min(len(self._facts), limits.GROUP_RULES_MAX)
+            group = [self._facts.popleft() for _ in range(count)]
+        else:
+            group = [self._bulk[each] for each in islice(self._bulk, limits.BULK_ISSUES_MAX)]
+            for each in group:
+                del self._bulk[each.issue_id]
+        for each in group:
+            self._hurried.discard(each.issue_id)
+            self._taken(each.issue_id)
+        return group
 
     async def _group(self, issue_ids: list[UUID]) -> set[UUID]:
         """Dispatch a group and return the issues that it could not have."""
@@ -207,12 +249,15 @@ class Dispatcher:
                 return
             missed = {issue_id}
         if missed:
-            self._retry(issue_id)
+            await self._retry(issue_id)
         else:
             self._retries.pop(issue_id, None)
 
-    def _retry(self, issue_id: UUID) -> None:
-        """Have a locked issue hinted again, up to three times within a second (W-071)."""
+    async def _retry(self, issue_id: UUID) -> None:
+        """Have a locked issue hinted again, up to three times within a second (W-071).
+
+        What stays locked is left to the sweep, and its rules say so.
+        """
         self.statistics.contention += 1
         self._retries[issue_id] += 1
         if self._retries[issue_id] > limits.CONTENTION_RETRIES_MAX:
@@ -220,6 +265,7 @@ class Dispatcher:
             self.statistics.left_to_sweep += 1
             _log.info("dispatch.contention", issue_id=str(issue_id))
             self._sweep_soon()
+            await self._store(partial(record_contention, issue_id=issue_id))
             return
         pause = limits.CONTENTION_PAUSES_SECONDS[self._retries[issue_id] - 1]
         with suppress(WakefulError):  # the engine is stopping; the next one finds the rows
@@ -263,26 +309,33 @@ class Dispatcher:
         return done.missed
 
     def _barred(self) -> list[UUID]:
-        now = trio.current_time()
+        now = self._clock.current_time()
         return [rule_id for rule_id, bar in self._bars.items() if bar.until > now]
 
     def _is_barred(self, issue_id: UUID) -> bool:
-        now = trio.current_time()
+        now = self._clock.current_time()
         return any(bar.issue_id == issue_id and bar.until > now for bar in self._bars.values())
 
     async def _fail(self, issue_id: UUID, rule_id: UUID, text: str) -> None:
         """Bar a rule for twice as long as before and store why (W-076)."""
-        now = trio.current_time()
+        now = self._clock.current_time()
         stale = now - limits.BARRED_SECONDS_MAX
         self._bars = {each: bar for each, bar in self._bars.items() if bar.until > stale}
         before = self._bars.get(rule_id)
         seconds = 1.0 if before is None else min(2 * before.seconds, limits.BARRED_SECONDS_MAX)
         self._bars[rule_id] = _Bar(issue_id, seconds, now + seconds)
         self.statistics.failed_rules += 1
-        _log.warning("dispatch.rule_failed", rule_id=str(rule_id), barred_seconds=seconds)
+        _log.warning(
+            "dispatch.rule_failed",
+            issue_id=str(issue_id),
+            rule_id=str(rule_id),
+            barred_seconds=seconds,
+        )
+        await self._store(partial(record_error, rule_id=rule_id, text=text))
+
+    async def _store(self, record: Callable[[Session], Awaitable[None]]) -> None:
+        """Write down why inputs wait; where that fails, too, the log has it."""
         try:
-            await self._database.write(
-                Lane.BACKGROUND, partial(record_error, rule_id=rule_id, text=text)
-            )
+            await self._database.write(Lane.BACKGROUND, record)
         except WakefulError as error:
-            _log.warning("dispatch.error_not_stored", rule_id=str(rule_id), code=error.code)
+            _log.warning("dispatch.error_not_stored", code=error.code)

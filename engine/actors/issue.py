@@ -6,7 +6,6 @@ sure that this process never fights itself for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -22,28 +21,19 @@ class IssueActor(TrioActor):
 
     inbox_max = limits.INBOX_MAX
 
-    def __init__(
-        self,
-        issue_id: UUID,
-        executor: Executor,
-        dispatcher: Dispatcher,
-        taken: Callable[[UUID], None],
-    ) -> None:
-        """`taken` is told when a hint is taken up: facts from then on need a new one."""
+    def __init__(self, issue_id: UUID, executor: Executor, dispatcher: Dispatcher) -> None:
         super().__init__()
         self._issue_id = issue_id
         self._executor = executor
         self._dispatcher = dispatcher
-        self._taken = taken
 
     async def on_receive(self, message: Any) -> Any:
         """Handle `Execute` and `Look`."""
         match message:
             case Execute(caller, command):
                 return await self._executor.submit(caller, command)
-            case Look():
-                self._taken(self._issue_id)
-                await self._dispatcher.dispatch(self._issue_id)
+            case Look(is_bulk=is_bulk):
+                await self._dispatcher.dispatch(self._issue_id, is_bulk=is_bulk)
                 return None
             case _:
                 raise AssertionError(message)

@@ -10,7 +10,12 @@ from engine.domain.principal import Principal
 
 @attrs.frozen
 class Look:
-    """A hint: this issue may have something to dispatch."""
+    """A hint: this issue may have something to dispatch.
+
+    What comes in large numbers at once, timers and sweeps, lets single facts pass.
+    """
+
+    is_bulk: bool = False
 
 
 @attrs.frozen
@@ -29,3 +34,13 @@ class Tick:
 @attrs.frozen
 class Sweep:
     """Find what lost hints left behind (W-072)."""
+
+
+@attrs.frozen
+class CarryOut:
+    """The time for the next plan has come: do what no other engine does (W-082)."""
+
+
+@attrs.frozen
+class Recover:
+    """The time has come at which a run can be recovered (W-105)."""

@@ -25,14 +25,14 @@ from engine.limits import CLAIM_RECOVERY_SECONDS, SUMMARY_CHARS_MAX
 MANUAL: Final = "wakeup.manual"
 SUMMARY_PREFIX: Final = "Wakeup: "
 CLOSED: Final = "Switched off: the issue is closed."
+RECOVERY_WAIT: Final = (
+    "The run was claimed but has not started; further inputs wait for the recovery of the claim."
+)
 REPLACED: Final = "Cancelled before it started: the wakeup was changed meanwhile."
 
 _RECOVERY: Final = timedelta(seconds=CLAIM_RECOVERY_SECONDS)
-_RECOVERY_WAIT: Final = (
-    "The run was claimed but has not started; further inputs wait for the recovery of the claim."
-)
 _NO_MORE_TIMES: Final = "The schedule has no further time."
-_REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
+REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "disabled": "The wakeup is switched off.",
         "issue_closed": CLOSED,
@@ -217,7 +217,7 @@ def _refused(snapshot: Snapshot, reason: str) -> Decision:
     is_queued = run is not None and run.status is RunStatus.QUEUED
     if not rule.enabled and not snapshot.receipts and not is_queued:
         return _unchanged(rule, Outcome.IDLE, reason)
-    text = _REFUSALS[reason]
+    text = REFUSALS[reason]
     return Decision(
         rule_id=rule.id,
         revision=rule.revision,
@@ -287,7 +287,7 @@ def _advanced(
 def _held_by_claim(rule: Rule, inputs: _Inputs, run: OwnRun, now: datetime) -> Decision:
     """Keep the inputs free: a claimed prompt is immutable (W-100); timers go on (W-118)."""
     if _waits_for_recovery(run, now):
-        return _kept(rule, inputs, "claim_recovery_wait", last_error=_RECOVERY_WAIT)
+        return _kept(rule, inputs, "claim_recovery_wait", last_error=RECOVERY_WAIT)
     return _kept(rule, inputs, "own_run_claimed", last_error=rule.last_error)
 
 

@@ -160,20 +160,12 @@ PLATFORM_ONLY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# The events that the database writes in this release. A rule that waits for another one would
-# never fire and never say so, hence `parse_event_types` refuses it. Goes away, with the check
-# and the key `not_yet_available`, when capture covers the whole catalogue.
-CAPTURED: Final = frozenset(
-    {"comment.created", "issue.status_changed"}
-    | {name for name, event in EVENTS.items() if event.family is Family.TASK}
-)
-
 
 def parse_event_types(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names once each, in the order of their first mention (W-004).
 
-    Raises `invalid_event_type` for the field `event_types` if there is none, one is unknown,
-    belongs to the platform, or is not captured yet.
+    Raises `invalid_event_type` for the field `event_types` if there is none, one is unknown or
+    belongs to the platform.
     """
     if not names:
         raise _refusal("an event rule names at least one event type")
@@ -184,8 +176,6 @@ def parse_event_types(names: tuple[str, ...]) -> tuple[str, ...]:
             # The caller's own input; its representation keeps the message on one line.
             named = repr(name[: limits.NAMED_EVENT_CHARS_MAX])
             raise _refusal(f"{named} is not in the catalogue of event types")
-        if name not in CAPTURED:
-            raise _refusal(f"{name} is not captured yet, so a rule for it would never fire")
     return tuple(dict.fromkeys(names))
 
 
@@ -247,7 +237,6 @@ def catalogue() -> dict[str, Any]:
     """
     return {
         "event_types": list(EVENTS),
-        "not_yet_available": [name for name in EVENTS if name not in CAPTURED],
         "platform_only_event_types": dict(PLATFORM_ONLY),
         "payload": {
             "version": 1,

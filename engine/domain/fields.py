@@ -18,6 +18,7 @@ from engine.errors import invalid
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _SLUG: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _PREFIX: Final = re.compile(r"[A-Z][A-Z0-9]*")
+_COLOR: Final = re.compile(r"#[0-9a-f]{6}")
 _IDENTIFIER: Final = re.compile(r"([A-Za-z][A-Za-z0-9]*)-([0-9]+)", re.ASCII)
 
 
@@ -69,6 +70,16 @@ def issue_prefix(field: str, value: str) -> str:
     if not _PREFIX.fullmatch(line(field, value, chars_max=limits.ISSUE_PREFIX_CHARS_MAX)):
         raise invalid(field, f"{field} must be upper-case letters and digits, a letter first")
     return value
+
+
+def color(field: str, value: str | None) -> str | None:
+    """Return a colour as pages write it, `#rrggbb` in lower case, or none."""
+    if value is None:
+        return None
+    lowered = storable_text(field, value).lower()
+    if not _COLOR.fullmatch(lowered):
+        raise invalid(field, f"{field} must be a colour such as #1f6feb")
+    return lowered
 
 
 def json_object(field: str, value: object, *, bytes_max: int) -> dict[str, Any]:
@@ -127,5 +138,9 @@ def parse_identifier(ref: str) -> tuple[str, int] | None:
 
 def search_pattern(value: str) -> str:
     r"""Return the LIKE pattern that finds `value` literally; `\` escapes in it."""
-    literal = line("search", value, chars_max=limits.SEARCH_CHARS_MAX)
-    return "%" + re.sub(r"([\\%_])", r"\\\1", literal) + "%"
+    return literal_pattern(line("search", value, chars_max=limits.SEARCH_CHARS_MAX))
+
+
+def literal_pattern(value: str) -> str:
+    r"""Return the LIKE pattern of every text that has `value` in it; `\` escapes in it."""
+    return "%" + re.sub(r"([\\%_])", r"\\\1", value) + "%"

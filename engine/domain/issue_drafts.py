@@ -1,11 +1,10 @@
 """What people and agents set on an issue: checked, merged with what is stored, compared.
 
-Pure: whether status, assignee and parent exist is a question to the database.
+Pure: whether status, assignee, project and parent exist is a question to the database.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
@@ -14,7 +13,7 @@ from uuid import UUID
 import attrs
 
 from engine import limits
-from engine.domain import fields
+from engine.domain import fields, metadata
 from engine.domain.commands import UNSET
 from engine.domain.commands.tracker import CreateIssue, UpdateIssue
 from engine.domain.records import Json
@@ -22,9 +21,7 @@ from engine.domain.texts import whole_number
 from engine.errors import invalid
 
 PRIORITIES: Final = ("urgent", "high", "medium", "low", "none")
-CATEGORIES: Final = ("backlog", "todo", "in_progress", "done", "closed")
-CLOSED_CATEGORIES: Final = frozenset({"done", "closed"})
-ASSIGNEE_TYPES: Final = ("member", "agent")
+ASSIGNEE_TYPES: Final = ("member", "agent", "squad")
 
 
 @attrs.frozen(kw_only=True)
@@ -61,8 +58,11 @@ class IssueDraft:
             sent = {"assignee_type": None, "assignee_id": None, **sent}
         return attrs.evolve(self, **sent)
 
-    def checked(self) -> IssueDraft:
-        """Return the draft as it is stored. Raises 400 and names the first bad field."""
+    def checked(self, stored: IssueDraft | None = None) -> IssueDraft:
+        """Return the draft as it is stored. Raises 400 and names the first bad field.
+
+        Metadata that is `stored` as it is stays so: whoever wrote it does not hold up the rest.
+        """
         self._check_assignee()
         if self.stage is not None:
             whole_number("stage", self.stage, low=1, high=limits.STAGE_MAX, code="invalid_input")
@@ -77,9 +77,9 @@ class IssueDraft:
             ),
             status=fields.line("status", self.status),
             priority=fields.choice("priority", self.priority, PRIORITIES),
-            metadata=fields.json_object(
-                "metadata", self.metadata, bytes_max=limits.METADATA_BYTES_MAX
-            ),
+            metadata=self.metadata
+            if stored is not None and self.metadata is stored.metadata
+            else metadata.checked("metadata", self.metadata),
         )
 
     def _check_assignee(self) -> None:
@@ -94,10 +94,5 @@ class IssueDraft:
         return frozenset(
             field.name
             for field in attrs.fields(IssueDraft)
-            if _comparable(getattr(self, field.name)) != _comparable(getattr(old, field.name))
+            if not metadata.is_same(getattr(self, field.name), getattr(old, field.name))
         )
-
-
-def _comparable(value: Any) -> Any:
-    """Return JSON as a text: to Python, `true` equals 1."""
-    return json.dumps(dict(value), sort_keys=True) if isinstance(value, Mapping) else value

@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib.resources
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -142,6 +143,42 @@ def elapsed_step(
     return planned, planned + interval
 
 
+class Shift(StrEnum):
+    """How a change of the clock touches a firing (W-120, W-214)."""
+
+    GAP_SHIFTED = "gap_shifted"  # its time is skipped: it comes at the first instant after the gap
+    OVERLAP_FIRST = "overlap_first"  # its time comes twice: this is the first pass
+    OVERLAP_SECOND = "overlap_second"  # and this the second, which only wildcards follow
+
+
+@attrs.frozen(kw_only=True)
+class Occurrence:
+    """One coming firing; `dst` tells how a change of the clock touches it, None for most."""
+
+    at: datetime
+    dst: Shift | None
+
+
+def upcoming(schedule: Schedule, after: datetime, count: int) -> tuple[Occurrence, ...]:
+    """Return the next `count` firings strictly later than `after`, fewer if it ends before (W-034).
+
+    Each is the `next_after` of the one before, so they are what a rule that fires in time does.
+    """
+    found: list[Occurrence] = []
+    while len(found) < count:
+        at = next_after(schedule, after)
+        if at is None:
+            break
+        found.append(occurrence(schedule, at))
+        after = at
+    return tuple(found)
+
+
+def occurrence(schedule: Schedule, at: datetime) -> Occurrence:
+    """Return a firing at this instant with its mark; `at` and `every` follow no wall clock."""
+    return Occurrence(at=at, dst=_shift_of(schedule, at) if isinstance(schedule, Cron) else None)
+
+
 @attrs.frozen(kw_only=True)
 class _Jump:
     """One change of a zone's offset from UTC.
@@ -202,6 +239,19 @@ def _next_of_cron(cron: Cron, after: datetime) -> datetime | None:
 def _is_smoothed(cron: Cron, jump: _Jump) -> bool:
     """Whether the schedule hides this jump: fixed times, and a shift below three hours (W-120)."""
     return cron.fields.is_fixed_time and abs(jump.after - jump.before) < _CORRECTION
+
+
+def _shift_of(cron: Cron, at: datetime) -> Shift | None:
+    """Return how the clock's changes touch a firing: it ends a gap, or its time comes twice."""
+    wall = at.astimezone(cron.zone).replace(tzinfo=None, fold=0)
+    gap = _jump_at(cron.zone, wall - _TICK)
+    if gap is not None and gap.is_gap and gap.at == at:
+        is_shifted = _next_wall(cron, wall - _TICK, wall) is None
+        return Shift.GAP_SHIFTED if is_shifted else None
+    overlap = _jump_at(cron.zone, wall)
+    if overlap is None or overlap.is_gap:
+        return None
+    return Shift.OVERLAP_FIRST if at < overlap.at else Shift.OVERLAP_SECOND
 
 
 def _next_wall(cron: Cron, wall: datetime, until: datetime) -> datetime | None:

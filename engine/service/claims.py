@@ -1,6 +1,6 @@
 """Claims: a daemon gets runs, each with a generation, a lease, a prompt and a credential.
 
-One attempt is one transaction (W-101 to W-106). Candidates are found without locks; then their
+One attempt is one transaction (W-101 to W-108). Candidates are found without locks; then their
 agents are locked in id order and the candidates of these agents are found again, so that two claims
 of one agent follow each other and the fence and the agent's limit hold exactly. Runs are locked
 without waiting. A claim that lost such a race is told to look again. A run is claimed where its
@@ -18,8 +18,9 @@ import attrs
 import structlog
 
 from engine import limits
-from engine.domain.commands.runs import ClaimRuns
-from engine.domain.prompt import PromptFacts, render_prompt
+from engine.domain.claim_gate import REFUSED_REASON, GateRule, GateRun, Refusal, describe, refusal
+from engine.domain.commands.runs import ClaimOne, ClaimRuns
+from engine.domain.prompt import PromptFacts, joined_notes, render_prompt
 from engine.domain.records import RunStatus
 from engine.domain.texts import whole_number
 from engine.domain.views.runs import (
@@ -46,10 +47,6 @@ from engine.storage.runs import sql as runs_sql
 
 _sql: Final = queries.load("claims")
 _log = structlog.get_logger(__name__)
-_REFUSED: Final = "invalid_task_identity"  # W-108
-_ISSUE_GONE: Final = "the issue of this run was deleted"
-_WAKEUP_GONE: Final = "the wakeup behind this run is off, was changed, or lost its rights"
-_RIGHT_GONE: Final = "the person behind this run may no longer invoke the agent"
 
 
 @attrs.define(kw_only=True)
@@ -100,6 +97,20 @@ async def claim_runs(work: Work, command: ClaimRuns) -> ClaimAttempt:
         _sql.next_look, attempt.runtimes, attempt.now, limits.CLAIM_RECOVERY_SECONDS
     )
     return ClaimAttempt(runs=(), now=attempt.now, next_look_at=next_look_at)
+
+
+@serves(ClaimOne, lane=Lane.CLAIM)
+async def claim_one(work: Work, command: ClaimOne) -> ClaimedRun | None:
+    """Hand out the next run of one runtime, None when there is none or no such runtime (W-102).
+
+    Locks and raises as `claim_runs`.
+    """
+    workspace_id, _ = require_daemon(work)
+    name = await work.session.fetchval(_sql.daemon_of, workspace_id, command.runtime_id)
+    if name is None:
+        return None
+    claim = ClaimRuns(daemon_id=name, runtime_ids=(command.runtime_id,))
+    return next(iter((await claim_runs(work, claim)).runs), None)
 
 
 async def _look(work: Work, attempt: _Attempt) -> bool:
@@ -153,13 +164,13 @@ async def _promote(work: Work, due: list[UUID]) -> None:
 async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> None:
     """Make the response of each held run, then claim those that can be delivered (W-104).
 
-    What cannot be delivered stays in the queue as it is, and takes no other run along.
+    What cannot be delivered stays in the queue, or goes back to it, and takes no other run along.
     """
     responses: dict[UUID, ClaimedRun] = {}
     hashes: list[bytes] = []
     for row in held:
-        if (refusal := _refusal(row)) is not None:
-            await _refuse(work, row, refusal)
+        if (check := refusal(_gate_run(row))) is not None:
+            await _refuse(work, row, check)
             continue
         minted = mint(TokenPrefix.RUN)
         try:
@@ -167,6 +178,7 @@ async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> No
         except Exception:  # noqa: BLE001 - W-104: whatever is wrong with one run, the others go out
             _log.warning("claim.not_delivered", run_id=str(row["id"]), exc_info=True)
             attempt.left_out.append(row["id"])
+            await _give_back(work, row)
             continue
         responses[response.id] = response
         hashes.append(minted.hash)
@@ -191,43 +203,65 @@ async def _hand_out(work: Work, attempt: _Attempt, held: Sequence[Record]) -> No
     ]
 
 
-def _refusal(row: Record) -> str | None:
-    """Return why a run is not handed out any more, or None.
-
-    Its issue must be there, and the person behind it must still have the right to invoke the agent
-    (W-196). The rule of a wakeup run must stand for it besides (W-106).
-    """
-    if not row["has_issue"]:
-        return _ISSUE_GONE
-    if row["wakeup_id"] is None:
-        return None if row["may_invoke"] else _RIGHT_GONE
-    return None if _is_admitted(row) else _WAKEUP_GONE
-
-
-def _is_admitted(row: Record) -> bool:
-    """Whether the rule behind a wakeup run still stands for it (W-106).
-
-    The rule must be there as it was when it fired, not switched off, and its creator must still be
-    the run's originator with the right to invoke the agent. `enabled` is not asked: the run of a
-    spent rule starts.
-    """
-    return bool(
-        row["rule_id"] is not None
-        and row["rule_issue_id"] == row["issue_id"]
-        and row["rule_agent_id"] == row["agent_id"]
-        and row["rule_revision"] == row["context"].get("wakeup_revision")
-        and row["rule_disabled_at"] is None
-        and row["rule_created_by"] == row["originator_user_id"]
-        and row["may_invoke"]
+def _gate_run(row: Record) -> GateRun:
+    rule = None
+    if row["rule_id"] is not None:
+        rule = GateRule(
+            issue_id=row["rule_issue_id"],
+            agent_id=row["rule_agent_id"],
+            created_by=row["rule_created_by"],
+            revision=row["rule_revision"],
+            is_enabled=row["rule_enabled"],
+            is_off=row["rule_disabled_at"] is not None,
+        )
+    return GateRun(
+        issue_id=row["issue_id"],
+        agent_id=row["agent_id"],
+        originator_user_id=row["originator_user_id"],
+        has_issue=row["has_issue"],
+        may_invoke=row["may_invoke"],
+        has_runtime=row["has_runtime"],
+        is_wakeup=row["wakeup_id"] is not None,
+        is_system=_system_rule(row) is not None,
+        revision=row["context"].get("wakeup_revision"),
+        rule=rule,
     )
 
 
-async def _refuse(work: Work, row: Record, refusal: str) -> None:
-    """End a run that may not be handed out any more; no retry (W-108)."""
-    await work.session.execute(runs_sql.fail, row["id"], refusal, _REFUSED)
+def _system_rule(row: Record) -> str | None:
+    """Return which rule of the platform is behind a run, None for a person's and for none."""
+    name = row["context"].get("wakeup_system")
+    return name if isinstance(name, str) else None
+
+
+async def _refuse(work: Work, row: Record, check: Refusal) -> None:
+    """End a run that may not be handed out any more, and say which check failed (W-236).
+
+    There is no retry (W-108).
+    """
+    await work.session.execute(runs_sql.fail, row["id"], describe(check), REFUSED_REASON)
     await work.session.execute(runs_sql.end_claim, row["id"])
-    await tell(work, row["id"], "run_failed", "system", None, failure_reason=_REFUSED)
+    details = {"failure_reason": REFUSED_REASON, "check": check.value}
+    await tell(work, row["id"], "claim_refused", "system", None, **details)
     freed(work, row)
+    work.refused(check.value)
+    _log.info(
+        "claim.refused",
+        outcome="wakeup_unavailable",
+        issue_id=str(row["issue_id"]),
+        rule_id=row["wakeup_id"] and str(row["wakeup_id"]),
+        revision=row["context"].get("wakeup_revision"),
+        run_id=str(row["id"]),
+        check=check.value,
+    )
+
+
+async def _give_back(work: Work, row: Record) -> None:
+    """Queue a claim that was lost and cannot be redelivered again (W-104); a queued run stays."""
+    if row["status"] == RunStatus.DISPATCHED:
+        await work.session.execute(_sql.give_back, row["id"], row["dispatched_at"])
+        await work.session.execute(runs_sql.end_claim, row["id"])
+        freed(work, row)
 
 
 def _response(row: Record, token: str) -> ClaimedRun:
@@ -240,11 +274,14 @@ def _response(row: Record, token: str) -> ClaimedRun:
         thread_id=None if is_wakeup else row["comment_thread_id"],
         is_by_hand=row["context"].get("reason") == RunReason.BY_HAND,
         note=row["handoff_note"],
+        system_rule=_system_rule(row),
+        joined=joined_notes(row["context"]),
     )
     return ClaimedRun(
         **run_fields(row),
         prompt=render_prompt(facts),
-        wakeup_joined=None,
+        wakeup_system_rule=facts.system_rule,
+        wakeup_joined=facts.joined or None,
         agent=ClaimedAgentView(
             id=row["agent_id"], name=row["agent_name"], instructions=row["agent_instructions"]
         ),

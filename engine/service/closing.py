@@ -1,6 +1,8 @@
-"""The wakeups of an issue that closes or goes: rules off, receipts and unstarted runs withdrawn.
+"""The wakeups of an issue that goes, and what a change of an issue must lock before it.
 
-Two halves around the change of the issue itself, because of the lock order: rows first, then the
+Closing is the database's work: whoever moves an issue into a closed category, its rules go off, and
+receipts and unstarted runs with them (`wakeup_close` in migrations/0009, W-186). Removing is ours,
+in two halves around the removal of the rest, because of the lock order: rows first, then the
 advisory locks under which receipts are touched, and no row lock after them.
 """
 
@@ -11,15 +13,12 @@ from uuid import UUID
 
 import attrs
 
-from engine.domain.decision import CLOSED
-from engine.errors import WakefulError
 from engine.storage import queries
 from engine.storage.database import Session
 
 _sql: Final = queries.load("closing")
 _wakeups: Final = queries.load("wakeups")
 
-CLOSED_RUN: Final = "Cancelled before it started: the issue was closed."
 DELETED_RUN: Final = "Cancelled before it started: the issue was deleted."
 
 
@@ -32,14 +31,15 @@ class Withdrawal:
     runs: tuple[UUID, ...]
 
 
-async def lock_wakeups(session: Session, issue_id: UUID) -> Withdrawal:
-    """Lock rules and unstarted wakeup runs of an issue whose row the caller has locked."""
-    return await _lock(session, issue_id, wakeups_only=True)
-
-
 async def lock_everything(session: Session, issue_id: UUID) -> Withdrawal:
-    """The same with ordinary runs, for an issue that is deleted."""
-    return await _lock(session, issue_id, wakeups_only=False)
+    """Lock rules and unstarted runs of an issue whose row the caller has locked, to delete it."""
+    rules = await session.fetch(_sql.lock_rules, issue_id)
+    runs = await session.fetch(_sql.lock_runs, issue_id)
+    return Withdrawal(
+        issue_id=issue_id,
+        rules=tuple(row["id"] for row in rules),
+        runs=tuple(row["id"] for row in runs),
+    )
 
 
 async def lock_pending_runs(session: Session, issue_id: UUID, agent_ids: list[UUID]) -> None:
@@ -48,36 +48,15 @@ async def lock_pending_runs(session: Session, issue_id: UUID, agent_ids: list[UU
         await session.execute(_sql.lock_pending, issue_id, agent_ids)
 
 
-async def switch_off(session: Session, withdrawal: Withdrawal) -> None:
-    """Carry out W-186 for an issue that has just been closed: started runs go on.
-
-    Locks the issue's advisory locks; the caller takes no row lock afterwards. Raises `contention`
-    when a rule was saved since the rules were locked: trying again finds it.
-    """
-    rules = list(withdrawal.rules)
-    await session.execute(_sql.lock_receipts, withdrawal.issue_id)
-    if await session.fetchval(_sql.has_other_rules, withdrawal.issue_id, rules):
-        raise WakefulError("contention", "a wakeup was saved while the issue was closed")
-    await session.execute(_sql.switch_off, rules, CLOSED)
-    await session.execute(_wakeups.cancel_runs, list(withdrawal.runs), CLOSED_RUN)
-
-
 async def remove(session: Session, withdrawal: Withdrawal) -> None:
     """Carry out W-189 for an issue that is about to be deleted: rules and receipts go with it.
 
-    Runs that have started go on, and end in an issue that is not there any more. Locks as above.
+    Runs that have started go on, and end in an issue that is not there any more. Locks the
+    advisory locks of this issue and of every issue that the transaction has touched so far; the
+    caller takes no row lock afterwards.
     """
-    await session.execute(_sql.lock_receipts, withdrawal.issue_id)
+    await session.execute(_sql.share_listening, withdrawal.issue_id)
+    await session.execute(_sql.lock_inputs, withdrawal.issue_id)
     await session.execute(_sql.delete_receipts, list(withdrawal.rules))
     await session.execute(_sql.delete_rules, list(withdrawal.rules))
     await session.execute(_wakeups.cancel_runs, list(withdrawal.runs), DELETED_RUN)
-
-
-async def _lock(session: Session, issue_id: UUID, *, wakeups_only: bool) -> Withdrawal:
-    rules = await session.fetch(_sql.lock_rules, issue_id)
-    runs = await session.fetch(_sql.lock_runs, issue_id, wakeups_only)
-    return Withdrawal(
-        issue_id=issue_id,
-        rules=tuple(row["id"] for row in rules),
-        runs=tuple(row["id"] for row in runs),
-    )

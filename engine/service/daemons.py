@@ -17,10 +17,12 @@ from engine.domain.principal import PrincipalKind
 from engine.domain.records import RunStatus
 from engine.domain.views.runs import RegisteredRuntimeView, RegistrationView
 from engine.errors import WakefulError, invalid
+from engine.service.failing import fail_lost
 from engine.service.registry import Work, serves
 from engine.service.runs import freed
 from engine.storage import queries
 from engine.storage.database import Lane
+from engine.storage.runs import sql as runs_sql
 
 _sql: Final = queries.load("daemons")
 _RECOVERED: Final = "the daemon was restarted while it worked on this run"
@@ -95,15 +97,14 @@ async def _recover(work: Work, workspace_id: UUID, daemon_id: str) -> None:
         return
     claimed = [row["id"] for row in left if row["status"] == RunStatus.DISPATCHED]
     lost = [row["id"] for row in left if row["status"] != RunStatus.DISPATCHED]
-    await session.execute(_sql.end_claims, claimed + lost)
-    queued = await session.fetch(_sql.give_back, claimed) if claimed else []
-    if lost:
-        await session.execute(_sql.fail_lost, lost, _RECOVERED)
-        queued += await session.fetch(_sql.retry, lost)
+    if claimed:
+        await session.execute(runs_sql.end_claims, claimed)
+        for row in await session.fetch(_sql.give_back, claimed):
+            work.queued(row["runtime_id"])
+    for again in await fail_lost(session, lost, _RECOVERED, "runtime_recovery"):
+        work.queued(again.runtime_id)
     for row in left:
         freed(work, row)
-    for row in queued:
-        work.queued(row["runtime_id"])
 
 
 @serves(Heartbeat, lane=Lane.CLAIM)

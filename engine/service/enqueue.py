@@ -44,7 +44,8 @@ class OrdinaryRun:
 
     `trigger_comment_id` is the comment that asks; its thread is the run's scope. The run carries
     the authority of `originator_user_id` (W-192). `delegated_from_task_id` is the asking run.
-    With a `fire_at` in the future the run is deferred until then.
+    `squad_id` is the squad that the agent is called to lead. With a `fire_at` in the future the
+    run is deferred until then.
     """
 
     agent_id: UUID
@@ -55,6 +56,7 @@ class OrdinaryRun:
     originator_user_id: UUID | None = None
     originator_source: str = "direct_human"
     delegated_from_task_id: UUID | None = None
+    squad_id: UUID | None = None
     fire_at: datetime | None = None
 
 
@@ -99,12 +101,13 @@ async def enqueue_run(work: Work, draft: OrdinaryRun) -> QueuedRun:
         draft.originator_source,
         draft.delegated_from_task_id,
     )
+    context = _context(draft)
     row = (
-        await session.fetchrow(sql.merge_held, *scope)
-        or await session.fetchrow(sql.enqueue, *scope, *origin, False)
+        await session.fetchrow(sql.merge_held, *scope, context)
+        or await session.fetchrow(sql.enqueue, *scope, *origin, False, context)
         # A claimed run holds the slot and is locked now: whoever waited for it is done.
-        or await session.fetchrow(sql.merge_held, *scope)
-        or await session.fetchrow(sql.enqueue, *scope, *origin, True)
+        or await session.fetchrow(sql.merge_held, *scope, context)
+        or await session.fetchrow(sql.enqueue, *scope, *origin, True, context)
     )
     assert row is not None, "a deferred run has nothing in its way"
     # A deferred run tells waiting claims, too: they have to look again at its time.
@@ -115,6 +118,13 @@ async def enqueue_run(work: Work, draft: OrdinaryRun) -> QueuedRun:
         status=RunStatus(row["status"]),
         runtime_id=row["runtime_id"],
     )
+
+
+def _context(draft: OrdinaryRun) -> dict[str, object]:
+    """Return what the context of a run says beside its reason: whose leader it is."""
+    if draft.squad_id is None:
+        return {}
+    return {"squad_id": str(draft.squad_id), "is_leader_task": True}
 
 
 def _summary(draft: OrdinaryRun) -> str:

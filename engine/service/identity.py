@@ -24,7 +24,7 @@ _sql: Final = queries.load("identity")
 _workspaces: Final = queries.load("workspaces")
 
 
-@serves(Authenticate)
+@serves(Authenticate, is_single=True)
 async def authenticate(work: Work, query: Authenticate) -> Principal:
     """Return whose token has this hash; who asks does not matter.
 

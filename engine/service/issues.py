@@ -1,7 +1,7 @@
 """Use cases of issues.
 
 Closing one switches its wakeups off, deleting one takes them away, in the same transaction; an
-assignment to an agent queues a run of that agent.
+assignment to an agent, or to a squad that it leads, queues a run of that agent.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from engine.domain.commands.tracker import (
     ListIssues,
     UpdateIssue,
 )
-from engine.domain.issue_drafts import CATEGORIES, CLOSED_CATEGORIES, IssueDraft
+from engine.domain.issue_drafts import IssueDraft
+from engine.domain.statuses import CATEGORIES
 from engine.domain.views import Page
-from engine.domain.views.tracker import IssueView
+from engine.domain.views.tracker import IssueLabelView, IssueView
 from engine.errors import invalid, not_found
-from engine.service import closing, standing, summons, timeline
-from engine.service.enqueue import RunReason
+from engine.service import closing, inbox, metadata, projects, standing, statuses, summons, timeline
 from engine.service.registry import Work, serves
 from engine.storage import queries
 from engine.storage.database import Record, Session
 from engine.storage.paging import fetch_page
 
 _sql: Final = queries.load("issues")
-_TOLD_APART: Final = frozenset({"status", "assignee_type", "assignee_id"})
+_TOLD_APART: Final = frozenset({"status", "assignee_type", "assignee_id", "metadata"})
 
 
 @serves(ListIssues)
@@ -50,6 +50,8 @@ async def list_issues(work: Work, query: ListIssues) -> Page[IssueView]:
         query.category,
         query.assignee,
         query.parent,
+        query.project,
+        query.label,
         fields.search_pattern(search) if search else None,
         limit=query.limit,
         offset=query.offset,
@@ -86,28 +88,27 @@ async def create_issue(work: Work, command: CreateIssue) -> IssueView:
     """Make an issue with the next number of its workspace.
 
     Locks the workspace NO KEY UPDATE until COMMIT. Raises 403, 404, 400 for a field, and
-    `agent_unavailable` for an archived assignee.
+    `agent_unavailable` for an archived agent.
     """
     workspace_id = standing.read_workspace(work, command.workspace_id)
     draft = IssueDraft.of(command).checked()
-    _require_no_project(draft)
     number = await work.session.fetchval(_sql.next_number, workspace_id)
     await standing.stand_in(work, workspace_id)
-    category = await work.session.fetchval(_sql.status, workspace_id, draft.status)
-    _require_category(category)
-    agent_id = await summons.check_assignee(work, workspace_id, draft)
+    status = await statuses.require(work.session, workspace_id, draft.status)
+    called = await summons.check_assignee(work, workspace_id, draft)
+    await projects.require(work.session, workspace_id, draft.project_id)
     await _require_parent(work.session, workspace_id, draft.parent_id)
     issue_id: UUID = await work.session.fetchval(
         _sql.insert, workspace_id, number, work.caller.actor_type, work.caller.actor_id,
         draft.title, draft.description, draft.status, draft.priority, draft.assignee_type,
-        draft.assignee_id, draft.parent_id, draft.stage, draft.start_date, draft.due_date,
-        draft.metadata,
+        draft.assignee_id, draft.parent_id, draft.stage, draft.project_id, draft.start_date,
+        draft.due_date, draft.metadata,
     )  # fmt: skip
     await timeline.record(work, workspace_id, issue_id, "issue_created")
     if draft.assignee_id is not None:
         await _tell_assignment(work, workspace_id, issue_id, None, draft)
-    if agent_id is not None and category not in CLOSED_CATEGORIES:
-        await summons.summon(work, agent_id, issue_id, RunReason.ASSIGNMENT)
+    if called is not None and not status.is_closed:
+        await summons.summon_assignee(work, called, issue_id)
     return await _read(work.session, issue_id)
 
 
@@ -115,9 +116,9 @@ async def create_issue(work: Work, command: CreateIssue) -> IssueView:
 async def update_issue(work: Work, command: UpdateIssue) -> IssueView:
     """Change an issue; sending what is there already changes nothing, not even the revision.
 
-    Locks the issue NO KEY UPDATE; for a new parent the workspace before it; when it closes, its
-    rules, unstarted wakeup runs and advisory locks after it (W-186). Raises 403, 404, 400 for a
-    field, and `agent_unavailable` for an archived assignee.
+    Locks the issue NO KEY UPDATE; for a new parent the workspace before it; when it closes, the
+    database locks and ends its wakeups (W-186). Raises 403, 404, 400 for a field, and
+    `agent_unavailable` for an archived agent.
     """
     session, issue_id = work.session, command.issue_id
     workspace_id = await standing.read_issue(work, issue_id)
@@ -128,33 +129,29 @@ async def update_issue(work: Work, command: UpdateIssue) -> IssueView:
     if row is None:
         raise not_found("issue")
     old = IssueDraft.of(row)
-    new = old.patched(command).checked()
+    new = old.patched(command).checked(old)
     changed = new.changes_from(old)
     if not changed:
         return await _read(session, issue_id)
-    is_closed, agent_id = await _check_changes(work, workspace_id, issue_id, new, changed)
-    # An agent that takes an issue over is at work on it already.
-    called = [agent_id] if agent_id and not is_closed and agent_id != work.caller.agent_id else []
-    await closing.lock_pending_runs(session, issue_id, called)
-    withdrawal = None
-    if "status" in changed and is_closed:
-        withdrawal = await closing.lock_wakeups(session, issue_id)
+    is_closed, called = await _check_changes(work, workspace_id, issue_id, new, changed)
+    if called is not None and (is_closed or called.agent_id == work.caller.agent_id):
+        called = None  # an agent that takes an issue over is at work on it already
+    if called is not None:
+        await closing.lock_pending_runs(session, issue_id, [called.agent_id])
     await session.execute(
         _sql.update, issue_id, new.title, new.description, new.status, new.priority,
-        new.assignee_type, new.assignee_id, new.parent_id, new.stage, new.start_date,
-        new.due_date, new.metadata,
+        new.assignee_type, new.assignee_id, new.parent_id, new.stage, new.project_id,
+        new.start_date, new.due_date, new.metadata,
     )  # fmt: skip
     await _tell_changes(work, workspace_id, issue_id, old, new)
-    for each in called:
-        await summons.summon(work, each, issue_id, RunReason.ASSIGNMENT)
-    if withdrawal is not None:
-        await closing.switch_off(session, withdrawal)
+    if called is not None:
+        await summons.summon_assignee(work, called, issue_id)
     return await _read(session, issue_id)
 
 
 @serves(DeleteIssue)
 async def delete_issue(work: Work, command: DeleteIssue) -> None:
-    """Remove an issue with its comments, timeline, rules and receipts (W-189).
+    """Remove an issue with all that hangs on it, rules and receipts included (W-189).
 
     Unstarted runs are cancelled, sub-issues lose their parent. Locks the issue FOR UPDATE and the
     rest in lock order. Raises 403, 404.
@@ -167,6 +164,7 @@ async def delete_issue(work: Work, command: DeleteIssue) -> None:
     withdrawal = await closing.lock_everything(session, issue_id)
     caller = work.caller
     await session.execute(_sql.orphan_children, issue_id, caller.actor_type, caller.actor_id)
+    await session.execute(_sql.delete_attached, issue_id)
     await session.execute(_sql.delete_comments, issue_id)
     await session.execute(_sql.delete_activities, issue_id)
     await closing.remove(session, withdrawal)
@@ -176,34 +174,23 @@ async def delete_issue(work: Work, command: DeleteIssue) -> None:
 # --- Checks that ask the database ---------------------------------------------------------------
 
 
-def _require_no_project(draft: IssueDraft) -> None:
-    if draft.project_id is not None:
-        raise invalid("project_id", "there is no such project in the workspace")
-
-
 async def _check_changes(
     work: Work, workspace_id: UUID, issue_id: UUID, new: IssueDraft, changed: frozenset[str]
-) -> tuple[bool, UUID | None]:
+) -> tuple[bool, summons.Called | None]:
     """Return whether the issue is closed afterwards, and the agent that the change calls.
 
     Only what changes is checked: what somebody else has stored does not hold up the rest.
     """
-    if "project_id" in changed:
-        _require_no_project(new)
-    category = await work.session.fetchval(_sql.status, workspace_id, new.status)
-    if "status" in changed:
-        _require_category(category)
-    agent_id = None
+    find = statuses.require if "status" in changed else statuses.find
+    status = await find(work.session, workspace_id, new.status)
+    called = None
     if changed & {"assignee_type", "assignee_id"}:
-        agent_id = await summons.check_assignee(work, workspace_id, new)
+        called = await summons.check_assignee(work, workspace_id, new)
+    if "project_id" in changed:
+        await projects.require(work.session, workspace_id, new.project_id)
     if "parent_id" in changed:
         await _require_parent(work.session, workspace_id, new.parent_id, child_id=issue_id)
-    return category in CLOSED_CATEGORIES, agent_id
-
-
-def _require_category(category: str | None) -> None:
-    if category is None:
-        raise invalid("status", "the workspace has no such status")
+    return status is not None and status.is_closed, called
 
 
 async def _require_parent(
@@ -227,21 +214,34 @@ async def _require_parent(
 async def _tell_changes(
     work: Work, workspace_id: UUID, issue_id: UUID, old: IssueDraft, new: IssueDraft
 ) -> None:
-    """Write one entry for the status, one for the assignee, one that names the other fields."""
+    """Write one entry each for status, assignee and metadata, and one that names other fields."""
     changed = new.changes_from(old)
     if rest := sorted(changed - _TOLD_APART):
         await timeline.record(work, workspace_id, issue_id, "issue_updated", changed_fields=rest)
+    if "metadata" in changed:
+        await metadata.tell(work, workspace_id, issue_id, old.metadata, new.metadata)
     if "status" in changed:
-        await timeline.record(
-            work,
-            workspace_id,
-            issue_id,
-            "issue_status_changed",
-            previous_status=old.status,
-            status=new.status,
-        )
+        await _tell_status(work, workspace_id, issue_id, old.status, new.status)
     if changed & {"assignee_type", "assignee_id"}:
         await _tell_assignment(work, workspace_id, issue_id, old, new)
+
+
+async def _tell_status(
+    work: Work, workspace_id: UUID, issue_id: UUID, previous_key: str, key: str
+) -> None:
+    """Write both statuses by their keys and by the names that they have at this time."""
+    previous = await statuses.find(work.session, workspace_id, previous_key)
+    status = await statuses.find(work.session, workspace_id, key)
+    await timeline.record(
+        work,
+        workspace_id,
+        issue_id,
+        "issue_status_changed",
+        previous_status=previous_key,
+        previous_status_name=previous_key if previous is None else previous.name,
+        status=key,
+        status_name=key if status is None else status.name,
+    )
 
 
 async def _tell_assignment(
@@ -257,6 +257,7 @@ async def _tell_assignment(
         assignee_type=new.assignee_type,
         assignee_id=_text(new.assignee_id),
     )
+    await inbox.tell_assignee(work, issue_id, new.assignee_type, new.assignee_id)
 
 
 def _text(identifier: UUID | None) -> str | None:
@@ -284,6 +285,9 @@ def _view(row: Record) -> IssueView:
     return IssueView(
         identifier=f"{row['issue_prefix']}-{row['number']}",
         parent_id=row["parent_issue_id"],
-        labels=(),
+        labels=tuple(
+            IssueLabelView(id=UUID(each["id"]), name=each["name"], color=each["color"])
+            for each in row["labels"]
+        ),
         **values,
     )

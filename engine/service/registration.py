@@ -6,6 +6,9 @@ issue share; a refused save changes nothing (W-011).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 from uuid import UUID
 
 from engine import limits
@@ -26,8 +29,11 @@ from engine.service.rule_locks import (
     withdraw,
 )
 from engine.service.wakeups import show_rule
+from engine.storage.database import ConstraintViolation
 from engine.storage.dispatch import rule_of
 from engine.storage.wakeups import sql
+
+_LIMIT: Final = "issue_wakeup_active_limit"
 
 
 @serves(CreateRule, lock_timeout_ms=limits.CHANGE_LOCK_MS_MAX)
@@ -37,16 +43,18 @@ async def create_rule(work: Work, command: CreateRule) -> RuleView:
     Writes the rule and `wakeup_created`. Raises 400 for a configuration that may not be stored
     and for a closed issue, 403 and 404 as `hold_target`.
     """
-    held, person = await hold_target(work, command.issue_id, _target_of(work, command.draft))
+    held, person = await hold_target(work, command.issue_id, target_of(work, command.draft))
     now = await work.session.fetchval(sql.now)
     valid = validate(command.draft, now)
     await check_references(work, held, valid)
     await hold_source(work, valid)
     await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
     await refuse_closed(work, held)
-    row = await work.session.fetchrow(
-        sql.insert, held.workspace_id, held.issue_id, *_columns(work, person, valid), now
-    )
+    columns = _columns(work, person, valid)
+    with within_capacity():
+        row = await work.session.fetchrow(
+            sql.insert, held.workspace_id, held.issue_id, *columns, now
+        )
     assert row is not None, "an insert without conflict returns its row"
     rule = rule_of(row)
     await timeline.record(
@@ -64,7 +72,7 @@ async def replace_rule(work: Work, command: ReplaceRule) -> RuleView:
     The caller becomes its creator. Pending inputs are discarded, unstarted runs cancelled. Raises
     as `create_rule`, and 403 unless the caller may manage the rule.
     """
-    held, person = await hold_target(work, command.issue_id, _target_of(work, command.draft))
+    held, person = await hold_target(work, command.issue_id, target_of(work, command.draft))
     rule = await lock_rule(work, held, command.rule_id)
     now = await work.session.fetchval(sql.now)
     valid = validate(command.draft, now)
@@ -74,7 +82,8 @@ async def replace_rule(work: Work, command: ReplaceRule) -> RuleView:
     await lock_inputs(work, held.issue_id, starts_listening=valid.kind is Kind.EVENT)
     await refuse_closed(work, held)
     await withdraw(work, rule.id, runs, REPLACED)
-    await work.session.execute(sql.replace, rule.id, *_columns(work, person, valid), now)
+    with within_capacity():
+        await work.session.execute(sql.replace, rule.id, *_columns(work, person, valid), now)
     await observe_source(work, valid, rule)
     work.arm(valid.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
@@ -111,6 +120,21 @@ async def refuse_closed(work: Work, held: Held) -> None:
         raise WakefulError("issue_closed", "the issue is closed; reopen it first")
 
 
+@contextmanager
+def within_capacity() -> Iterator[None]:
+    """Turn the database's refusal of one more enabled rule into its error (W-013, W-014)."""
+    try:
+        yield
+    except ConstraintViolation as error:
+        if error.constraint != _LIMIT:
+            raise
+        message = (
+            f"an issue has at most {limits.RULES_PER_ISSUE_MAX} enabled wakeups, and a workspace"
+            f" {limits.RULES_PER_WORKSPACE_MAX}; switch one off first"
+        )
+        raise WakefulError("wakeup_capacity_exceeded", message) from None
+
+
 async def hold_source(work: Work, valid: ValidRule) -> None:
     """Keep the watched run as it is until the rule is committed, without waiting (W-017, W-018).
 
@@ -133,7 +157,7 @@ async def observe_source(work: Work, valid: ValidRule, rule: Rule) -> None:
         work.look_at(rule.issue_id)
 
 
-def _target_of(work: Work, draft: RuleDraft) -> UUID:
+def target_of(work: Work, draft: RuleDraft) -> UUID:
     """Return whom the rule is to wake: an agent that names nobody means itself (W-012)."""
     agent_id = draft.agent_id or work.caller.agent_id
     if agent_id is None:

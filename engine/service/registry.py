@@ -31,6 +31,7 @@ class Work:
     due: list[datetime] = attrs.field(factory=list)
     runtimes: set[UUID] = attrs.field(factory=set)
     issues: set[UUID] = attrs.field(factory=set)
+    refusals: list[str] = attrs.field(factory=list)
 
     def arm(self, at: datetime | None) -> None:
         """A timer now stands at `at`: the scheduler may have to wake earlier."""
@@ -41,6 +42,10 @@ class Work:
         """A run of this runtime can be claimed: waiting claims of it wake."""
         if runtime_id is not None:
             self.runtimes.add(runtime_id)
+
+    def refused(self, check: str) -> None:
+        """A run was not handed out, and ended, because of this check (W-106)."""
+        self.refusals.append(check)
 
     def look_at(self, issue_id: UUID) -> None:
         """This issue has something to dispatch that capture does not announce."""
@@ -54,21 +59,34 @@ class Service:
     handler: Handler
     lane: Lane
     lock_timeout_ms: int
+    is_single: bool
 
 
 _services: dict[type, Service] = {}
 
 
 def serves(
-    command: type[C], *, lane: Lane = Lane.API, lock_timeout_ms: int = 2_000
+    command: type[C],
+    *,
+    lane: Lane = Lane.API,
+    lock_timeout_ms: int = 2_000,
+    is_single: bool = False,
 ) -> Callable[[Callable[[Work, C], Awaitable[Any]]], Callable[[Work, C], Awaitable[Any]]]:
-    """Register the decorated function as the use case of `command`."""
+    """Register the decorated function as the use case of `command`.
+
+    A question that is `is_single` is answered by one statement at most. That is a snapshot by
+    itself, so it goes without the transaction that all other questions get; a second statement is
+    an `AssertionError`.
+    """
 
     def register(
         handler: Callable[[Work, C], Awaitable[Any]],
     ) -> Callable[[Work, C], Awaitable[Any]]:
         assert command not in _services, command
-        _services[command] = Service(handler=handler, lane=lane, lock_timeout_ms=lock_timeout_ms)
+        assert not is_single or issubclass(command, Query), command
+        _services[command] = Service(
+            handler=handler, lane=lane, lock_timeout_ms=lock_timeout_ms, is_single=is_single
+        )
         return handler
 
     return register

@@ -23,11 +23,13 @@ from engine.domain.commands.runs import (
     StartRun,
     WaitLocalDirectory,
 )
+from engine.domain.decision import RECOVERY_WAIT
 from engine.domain.records import RunStatus
 from engine.domain.texts import storable_text, trimmed_text
 from engine.domain.views.runs import RunStatusView, RunView
 from engine.errors import WakefulError, invalid, not_found
 from engine.service.daemons import daemon_mismatch, require_daemon
+from engine.service.failing import retry
 from engine.service.registry import Work, serves
 from engine.service.runs import freed, tell
 from engine.storage.database import Lane, Query, Record
@@ -41,7 +43,7 @@ _ENDED = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 @serves(RenewLease, lane=Lane.CLAIM)
 async def renew_lease(work: Work, command: RenewLease) -> RunView:
     """Begin the prepare lease anew (W-105). Raises 404, and 400 for a run not being prepared."""
-    row = await _claimed(work, sql.claimed, command.run_id)
+    row = await _claimed(work, command.run_id)
     _require(row, _PREPARING)
     await work.session.execute(sql.renew_lease, command.run_id, limits.PREPARE_LEASE_SECONDS)
     return run_view(row)
@@ -54,17 +56,12 @@ async def start_run(work: Work, command: StartRun) -> RunView:
     Ends the lease. Raises 404, 409 `stale_claim` for another generation, 400 for a run that is not
     claimed or has ended.
     """
-    row = await _claimed(work, sql.lock_claimed, command.run_id)
-    if row["status"] in _ENDED:
-        raise _invalid_transition(row)
-    _fence(row, command.dispatched_at)
-    if row["status"] == RunStatus.RUNNING:  # the answer to the first report was lost
+    row = await _held(work, command.run_id)
+    if not start_is_due(row, command):
         return run_view(row)
-    _require(row, _PREPARING)
     started = await _moved(work, sql.start, command.run_id)
+    await _unmark(work, row)
     await tell(work, started["id"], "run_started", "agent", started["agent_id"])
-    if started["wakeup_id"] is not None:
-        work.look_at(started["issue_id"])  # facts that waited for the start (W-100)
     return run_view(started)
 
 
@@ -75,7 +72,7 @@ async def wait_local_directory(work: Work, command: WaitLocalDirectory) -> RunVi
     Raises 404, 409 for another generation, 400 for the reason and for a run not being prepared.
     """
     reason = trimmed_text("reason", command.reason, bytes_max=limits.PROGRESS_BYTES_MAX)
-    row = await _claimed(work, sql.lock_claimed, command.run_id)
+    row = await _held(work, command.run_id)
     _fence(row, command.dispatched_at)
     _require(row, _PREPARING)
     waiting = await _moved(
@@ -88,7 +85,7 @@ async def wait_local_directory(work: Work, command: WaitLocalDirectory) -> RunVi
 async def report_progress(work: Work, command: ReportProgress) -> None:
     """Replace the run's progress. Raises 404, and 400 for a field or a run not claimed."""
     summary = trimmed_text("summary", command.summary, bytes_max=limits.PROGRESS_BYTES_MAX)
-    _require(await _claimed(work, sql.claimed, command.run_id), _CLAIMED)
+    _require(await _claimed(work, command.run_id), _CLAIMED)
     await work.session.execute(
         sql.progress,
         command.run_id,
@@ -109,7 +106,7 @@ async def append_messages(work: Work, command: AppendMessages) -> None:
     lines = [
         fields.json_object("lines", line, bytes_max=limits.BODY_BYTES_MAX) for line in command.lines
     ]
-    _require(await _claimed(work, sql.claimed, command.run_id), (*_CLAIMED, *_ENDED))
+    _require(await _claimed(work, command.run_id), (*_CLAIMED, *_ENDED))
     await work.session.execute(sql.append_messages, command.run_id, lines)
 
 
@@ -121,19 +118,14 @@ async def complete_run(work: Work, command: CompleteRun) -> RunView:
     has checked in (W-155); ends the run's credential. Raises 404, 409 for another generation, 400
     for a field or a run not running.
     """
-    output = storable_text("output", command.output)
-    result: dict[str, Any] = {"output": output}
-    if command.pr_url is not None:
-        result["pr_url"] = trimmed_text("pr_url", command.pr_url, bytes_max=limits.URL_BYTES_MAX)
-    row = await _claimed(work, sql.lock_claimed, command.run_id)
-    _fence(row, command.dispatched_at)
-    if row["status"] == RunStatus.COMPLETED:
+    result = result_of(command)
+    row = await _held(work, command.run_id)
+    if not end_is_due(row, command):
         return run_view(row)
-    _require(row, (RunStatus.RUNNING,))
     ended = await _moved(work, sql.complete, command.run_id, result)
     await work.session.execute(sql.end_claim, command.run_id)
-    if comment := _cut(output.strip(), limits.COMMENT_BYTES_MAX):
-        await work.session.execute(sql.fallback_comment, command.run_id, comment)
+    if comment := comment_of(command):
+        await work.session.execute(sql.fallback_comments, [command.run_id], [comment])
     await tell(work, ended["id"], "run_completed", "agent", ended["agent_id"])
     freed(work, ended)
     return run_view(ended)
@@ -143,8 +135,8 @@ async def complete_run(work: Work, command: CompleteRun) -> RunView:
 async def fail_run(work: Work, command: FailRun) -> RunView:
     """End a claimed run with an error; a repeated report changes nothing (W-113).
 
-    Without a reason it is `agent_error`. Raises 404, 409 for another generation, 400 for a field or
-    a run that is not claimed.
+    Without a reason it is `agent_error`; some reasons queue another attempt (W-110). Raises 404,
+    409 for another generation, 400 for a field or a run that is not claimed.
     """
     error = storable_text("error", command.error)[: limits.RUN_ERROR_CHARS_MAX]
     reason = fields.line(
@@ -152,34 +144,90 @@ async def fail_run(work: Work, command: FailRun) -> RunView:
         command.failure_reason or "agent_error",
         chars_max=limits.FAILURE_REASON_CHARS_MAX,
     )
-    row = await _claimed(work, sql.lock_claimed, command.run_id)
+    row = await _held(work, command.run_id)
     _fence(row, command.dispatched_at)
     if row["status"] == RunStatus.FAILED:
         return run_view(row)
     _require(row, _CLAIMED)
     ended = await _moved(work, sql.fail, command.run_id, error, reason)
+    await _unmark(work, row)
     await work.session.execute(sql.end_claim, command.run_id)
     await tell(work, ended["id"], "run_failed", "agent", ended["agent_id"], failure_reason=reason)
+    for again in await retry(work.session, [ended["id"]], reason):
+        work.queued(again.runtime_id)
     freed(work, ended)
     return run_view(ended)
 
 
-@serves(GetRunStatus, lane=Lane.CLAIM)
+@serves(GetRunStatus, lane=Lane.CLAIM, is_single=True)
 async def get_run_status(work: Work, query: GetRunStatus) -> RunStatusView:
     """Return the status of a run, so that a running daemon learns of a cancel. Raises 404."""
-    row = await _claimed(work, sql.claimed, query.run_id)
+    row = await _claimed(work, query.run_id)
     return RunStatusView(status=RunStatus(row["status"]))
 
 
-async def _claimed(work: Work, query: Query, run_id: UUID) -> Record:
+async def _claimed(work: Work, run_id: UUID) -> Record:
     """Return the row of a run of the calling daemon. Raises 403 for others' runs, 404."""
     workspace_id, token_id = require_daemon(work)
-    row = await work.session.fetchrow(query, run_id, workspace_id, token_id)
+    return _own(await work.session.fetchrow(sql.claimed, run_id, workspace_id, token_id))
+
+
+async def _held(work: Work, run_id: UUID) -> Record:
+    """Return the same, locked for a report that moves it; raises as above."""
+    workspace_id, token_id = require_daemon(work)
+    return _own(
+        await work.session.fetchrow(sql.lock_claimed, run_id, workspace_id, token_id, RECOVERY_WAIT)
+    )
+
+
+def _own(row: Record | None) -> Record:
     if row is None:
         raise not_found("run")
     if not row["owned"]:
         raise daemon_mismatch()
     return row
+
+
+# --- What a report may do, also where it is one of many (`engine/service/batches.py`) -------------
+
+
+def start_is_due(row: Record, command: StartRun) -> bool:
+    """Tell whether a start has yet to be made. Raises what `start_run` raises for the state."""
+    if row["status"] in _ENDED:
+        raise _invalid_transition(row)
+    _fence(row, command.dispatched_at)
+    if row["status"] == RunStatus.RUNNING:  # the answer to the first report was lost
+        return False
+    _require(row, _PREPARING)
+    return True
+
+
+def end_is_due(row: Record, command: CompleteRun) -> bool:
+    """Tell whether an end has yet to be made. Raises what `complete_run` raises for the state."""
+    _fence(row, command.dispatched_at)
+    if row["status"] == RunStatus.COMPLETED:
+        return False
+    _require(row, (RunStatus.RUNNING,))
+    return True
+
+
+def result_of(command: CompleteRun) -> dict[str, Any]:
+    """Return what is stored of a report. Raises 400 for a field."""
+    result = {"output": storable_text("output", command.output)}
+    if command.pr_url is not None:
+        result["pr_url"] = trimmed_text("pr_url", command.pr_url, bytes_max=limits.URL_BYTES_MAX)
+    return result
+
+
+def comment_of(command: CompleteRun) -> str:
+    """Return the comment that a report may become (W-112), empty where there is no output."""
+    return _cut(command.output.strip(), limits.COMMENT_BYTES_MAX)
+
+
+async def _unmark(work: Work, held: Record) -> None:
+    """The claim goes on or has ended: its rule does not wait for its recovery (W-253)."""
+    if held["marked_rule_id"] is not None:
+        await work.session.execute(sql.unmark, held["marked_rule_id"])
 
 
 async def _moved(work: Work, query: Query, *args: object) -> Record:

@@ -123,7 +123,7 @@ async def _hold_owners(
     if row is None:
         raise await _missing_owner(work, owners)
     if not row["may_invoke"]:
-        raise _cannot_invoke()
+        raise cannot_invoke()
     if row["archived"]:
         raise agent_unavailable()
     return _held(work, workspace_id, issue_id, Role(row["role"])), person
@@ -135,8 +135,9 @@ async def _missing_owner(work: Work, owners: tuple[UUID, ...]) -> WakefulError:
     assert row is not None, "the query has no FROM"
     if not row["has_issue"]:
         return not_found("issue")
-    return agent_unavailable() if row["may_invoke"] else _cannot_invoke()
+    return agent_unavailable() if row["may_invoke"] else cannot_invoke()
 
 
-def _cannot_invoke() -> WakefulError:
+def cannot_invoke() -> WakefulError:
+    """Return the error for an agent that the person behind the call may not wake."""
     return WakefulError("cannot_invoke_agent", "you may not invoke this agent")

@@ -38,7 +38,7 @@ async def list_runs(work: Work, query: ListRuns) -> Page[RunView]:
     return Page(items=tuple(run_view(row) for row in rows), total=total)
 
 
-@serves(GetRun)
+@serves(GetRun, is_single=True)
 async def get_run(work: Work, query: GetRun) -> RunView:
     """Return one run. Raises 404 when it is not there for the caller."""
     return run_view(await _readable(work, query.run_id))
@@ -127,11 +127,10 @@ async def cancel_run(work: Work, command: CancelRun) -> RunView:
 def freed(work: Work, row: Record) -> None:
     """Say what follows from a run that no longer is what it was.
 
-    What it kept from running can be claimed now; a rule behind it may have held facts back.
+    What it kept from running can be claimed now. Facts that waited for it are told of by the
+    change of the row itself, and only if there are any (W-071, `wake_waiting_inputs`).
     """
     work.queued(row["runtime_id"])
-    if row["wakeup_id"] is not None:
-        work.look_at(row["issue_id"])
 
 
 async def tell(

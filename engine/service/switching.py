@@ -17,6 +17,7 @@ from engine.service.registration import (
     hold_source,
     observe_source,
     refuse_closed,
+    within_capacity,
 )
 from engine.service.registry import Work, serves
 from engine.service.rule_locks import (
@@ -62,9 +63,10 @@ async def enable_rule(work: Work, command: EnableRule) -> RuleView:
     await lock_inputs(work, held.issue_id, starts_listening=rule.kind is Kind.EVENT)
     await refuse_closed(work, held)
     await withdraw(work, rule.id, runs, _SWITCHED_ON)
-    await work.session.execute(
-        sql.enable, rule.id, person, work.caller.run_id, valid.next_fire_at, now
-    )
+    with within_capacity():
+        await work.session.execute(
+            sql.enable, rule.id, person, work.caller.run_id, valid.next_fire_at, now
+        )
     await observe_source(work, valid, rule)
     work.arm(valid.next_fire_at)
     return await show_rule(work, held.issue_id, rule.id)
@@ -99,10 +101,10 @@ async def trigger_rule(work: Work, command: TriggerRule) -> None:
     off, but not for a spent one (W-031); 403 unless the caller may manage it and invoke its agent.
     """
     held, rule, _ = await hold_rule(work, command.issue_id, command.rule_id)
+    await refuse_closed(work, held)  # before the rule, which closing has switched off
     if rule.disabled_at is not None:
         raise WakefulError("wakeup_disabled", "the wakeup is switched off")
     await work.session.fetchval(sql.lock_issue, held.issue_id)
-    await refuse_closed(work, held)
     caller = work.caller
     await work.session.execute(
         sql.add_manual, rule.id, caller.actor_type, caller.actor_id, caller.agent_id, caller.run_id

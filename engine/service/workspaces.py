@@ -50,7 +50,7 @@ async def get_workspace(work: Work, query: GetWorkspace) -> WorkspaceView:
     return await _read(work.session, standing.read_workspace(work, query.workspace_id))
 
 
-@serves(FindWorkspace)
+@serves(FindWorkspace, is_single=True)
 async def find_workspace(work: Work, query: FindWorkspace) -> UUID:
     """Return the id of one of the caller's workspaces, also to a daemon. Raises 404."""
     workspace_id = fields.parse_id(query.ref)
@@ -133,6 +133,7 @@ async def delete_workspace(work: Work, command: DeleteWorkspace) -> None:
         await session.execute(query, workspace_id)
     runs = [row["id"] for row in await session.fetch(_sql.lock_runs, workspace_id)]
     # What takes row locks of its own goes before the advisory locks.
+    await session.execute(_sql.delete_attached, workspace_id)
     await session.execute(_sql.delete_comments, workspace_id)
     await session.execute(_sql.delete_activities, workspace_id)
     await session.execute(_sql.lock_listening, workspace_id)
@@ -142,6 +143,8 @@ async def delete_workspace(work: Work, command: DeleteWorkspace) -> None:
     await session.execute(_sql.delete_runs, runs)
     for query in (
         _sql.delete_issues,
+        _sql.delete_catalogues,
+        _sql.delete_bookkeeping,
         _sql.delete_invokers,
         _sql.delete_agents,
         _sql.delete_runtimes,

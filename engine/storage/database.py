@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 __all__ = [
-    "LANES",
     "CommitUnknown",
-    "Committed",
     "ConstraintViolation",
     "Database",
     "DatabaseError",
@@ -70,8 +68,6 @@ __all__ = [
     "Reconnected",
     "Record",
     "Session",
-    "Statistics",
-    "Unit",
     "open_loop",
     "with_connection",
 ]
@@ -324,15 +320,17 @@ class Database:
         *,
         begin: Query | None = None,
         flush: Query | None = None,
+        busy: Query | None = None,
         lanes: Mapping[Lane, LaneLimits] = LANES,
     ) -> AsyncIterator[Database]:
         """Connect every lane, and close all connections at the end.
 
-        `begin` runs first in each write, with the identity's three arguments; `flush` runs last,
-        its rows' first column is what `Committed.opened` and `CommitUnknown.opened` carry.
+        `begin` runs first in each write, with the identity and the lock timeout; `flush` runs last,
+        its rows' first column is what `Committed.opened` and `CommitUnknown.opened` carry. `busy`
+        runs now and then in writes that are not of the background (see `Writing`).
         Needs `open_loop()` around it. Raises `WakefulError` database_unavailable.
         """
-        database = cls(_Connector(dsn), lanes, Writing(begin=begin, flush=flush))
+        database = cls(_Connector(dsn), lanes, Writing(begin=begin, flush=flush, busy=busy))
         since = trio.current_time()
         try:
             for slots in database._slots.values():
@@ -363,6 +361,7 @@ class Database:
             unit=unit,
             identity=identity or Identity(),
             lock_timeout_ms=lock_timeout_ms,
+            is_quiet=lane is Lane.BACKGROUND,
         )
         try:
             return await self._run(lane, transact)
@@ -380,15 +379,15 @@ class Database:
 
     @asynccontextmanager
     async def listen(
-        self, channels: Sequence[str]
+        self, channels: Sequence[str], arrive: Query | None = None
     ) -> AsyncIterator[trio.MemoryReceiveChannel[Hint]]:
-        """Hear the notifications of `channels` on a connection of its own.
+        """Hear the notifications of `channels` on a connection of its own; `arrive` runs on it.
 
         Does not wait for the connection: the first item is a `Reconnected` once it stands, and
         another follows each reconnection (W-073) and each loss of hints to a slow reader.
         """
         send, receive = trio.open_memory_channel[Hint](limits.HINTS_MAX)
-        listening = Listening(partial(self._line, tuple(channels)), send)
+        listening = Listening(partial(self._line, tuple(channels), arrive), send)
         self._listenings.append(listening)
         async with send, receive, trio.open_nursery() as nursery:
             nursery.start_soon(listening.run)
@@ -404,6 +403,7 @@ class Database:
             loop_errors=self._connector.errors.count,
             listeners_connected=sum(each.connected for each in self._listenings),
             hints_dropped=sum(each.dropped for each in self._listenings),
+            is_listening=all(each.is_connected for each in self._listenings),
         )
 
     async def _run(self, lane: Lane, work: Work[T]) -> T:
@@ -449,7 +449,9 @@ class Database:
         )
 
     @asynccontextmanager
-    async def _line(self, channels: tuple[str, ...], listening: Listening) -> AsyncIterator[None]:
+    async def _line(
+        self, channels: tuple[str, ...], arrive: Query | None, listening: Listening
+    ) -> AsyncIterator[int]:
         connector = self._connector
         wire = await connector.connect(
             server_settings("listen", limits.API_MS_MAX), since=trio.current_time()
@@ -463,12 +465,14 @@ class Database:
             try:
                 for channel in channels:
                     await wire.connection.add_listener(channel, heard)
+                if arrive is not None:
+                    await wire.connection.fetchrow(arrive.text)
             except _DRIVER_ERRORS as error:
                 raise wire.failure(error, "gateway.listen") from _cause(error)
 
         try:
             await connector.run_whole(wire, subscribe(), limits.CONNECT_SECONDS_MAX)
-            yield
+            yield wire.backend
         finally:
             await connector.close([wire])
 

@@ -30,19 +30,34 @@ class Lane(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class LaneLimits:
-    """How many connections a lane has and what its statements may take, in milliseconds."""
+    """How many connections a lane has and what its statements may take, in milliseconds.
+
+    `is_planned_once`: its statements are few and find everything by index, whatever their values
+    are. So no call plans for its own values again, least of all inside of functions, where a plan
+    costs more than what it is for (dispatch of one issue: three of four milliseconds).
+    """
 
     connections: int
     statement_ms: int
+    is_planned_once: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What the connections of the lane ask for beside what all do."""
+        return {"plan_cache_mode": "force_generic_plan"} if self.is_planned_once else {}
 
 
 LANES: Final[Mapping[Lane, LaneLimits]] = MappingProxyType(
     {
         Lane.DISPATCH: LaneLimits(
-            connections=limits.DISPATCH_CONNECTIONS, statement_ms=limits.DISPATCH_MS_MAX
+            connections=limits.DISPATCH_CONNECTIONS,
+            statement_ms=limits.DISPATCH_MS_MAX,
+            is_planned_once=True,
         ),
         Lane.CLAIM: LaneLimits(
-            connections=limits.CLAIM_CONNECTIONS, statement_ms=limits.CLAIM_MS_MAX
+            connections=limits.CLAIM_CONNECTIONS,
+            statement_ms=limits.CLAIM_MS_MAX,
+            is_planned_once=True,
         ),
         Lane.API: LaneLimits(connections=limits.API_CONNECTIONS, statement_ms=limits.API_MS_MAX),
         Lane.BACKGROUND: LaneLimits(
@@ -69,12 +84,16 @@ class LaneStatistics:
 
 @attrs.frozen(kw_only=True)
 class Statistics:
-    """The gateway at one instant; all but `lanes` count since the start."""
+    """The gateway at one instant; all but `lanes` and `is_listening` count since the start.
+
+    `is_listening` tells whether every connection that should listen does.
+    """
 
     lanes: Mapping[Lane, LaneStatistics]
     loop_errors: int
     listeners_connected: int
     hints_dropped: int
+    is_listening: bool
 
 
 @attrs.define(eq=False)
@@ -89,7 +108,8 @@ class Slots(Generic[C]):
 
     def __init__(self, lane: Lane, bounds: LaneLimits) -> None:
         assert bounds.connections > 0
-        self.settings = server_settings(lane, bounds.statement_ms)  # of every connection here
+        own = server_settings(lane, bounds.statement_ms)
+        self.settings = {**own, **bounds.settings}  # of every connection here
         self.all: tuple[Slot[C], ...] = tuple(Slot() for _ in range(bounds.connections))
         self._free = list(self.all)
         self._permits = trio.Semaphore(bounds.connections)

@@ -29,7 +29,12 @@ class Notification:
 
 @attrs.frozen
 class Reconnected:
-    """Notifications may have been missed in front of this item: sweep (W-073)."""
+    """Notifications may have been missed in front of this item: sweep (W-073).
+
+    `backend` is the server process of the connection that listens.
+    """
+
+    backend: int = attrs.field(default=0, eq=False)
 
 
 Hint: TypeAlias = Notification | Reconnected
@@ -38,14 +43,15 @@ Hint: TypeAlias = Notification | Reconnected
 class Listening:
     """Keeps one line to the server open and passes on what is heard.
 
-    `line` opens a connection that listens and reports to `heard` and `lost`; it raises
-    `WakefulError` when the server cannot be reached. The stream gets a `Reconnected` after every
-    (re)connection, and after a consumer was so slow that hints had to be dropped.
+    `line` opens a connection that listens and reports to `heard` and `lost`, and gives its server
+    process; it raises `WakefulError` when the server cannot be reached. The stream gets a
+    `Reconnected` after every (re)connection, and after a consumer was so slow that hints had to be
+    dropped.
     """
 
     def __init__(
         self,
-        line: Callable[[Listening], AbstractAsyncContextManager[None]],
+        line: Callable[[Listening], AbstractAsyncContextManager[int]],
         stream: trio.MemorySendChannel[Hint],
     ) -> None:
         self._line = line
@@ -54,6 +60,7 @@ class Listening:
         self._is_lost = False
         self.dropped = 0
         self.connected = 0
+        self.is_connected = False
 
     def heard(self, notification: Notification) -> None:
         """Pass a hint on; called by the loop, never waits."""
@@ -75,9 +82,13 @@ class Listening:
         while True:
             self._is_lost = False
             try:
-                async with self._line(self):
+                async with self._line(self) as backend:
                     self.connected += 1
-                    await self._relay()
+                    self.is_connected = True
+                    try:
+                        await self._relay(backend)
+                    finally:
+                        self.is_connected = False
                 _log.warning("database.listener_lost", connected=self.connected)
             except WakefulError as error:
                 _log.warning("database.listener_unreachable", code=error.code)
@@ -85,12 +96,12 @@ class Listening:
             except trio.BrokenResourceError:
                 return
 
-    async def _relay(self) -> None:
+    async def _relay(self, backend: int) -> None:
         """Mark the stream now and after every loss of hints, until the connection is gone."""
         while True:
             # Made before the mark is sent: what is dropped from here on asks for another mark.
             self._attention = trio.Event()
             if self._is_lost:
                 return
-            await self._stream.send(Reconnected())
+            await self._stream.send(Reconnected(backend))
             await self._attention.wait()

@@ -5,11 +5,14 @@ Knows nothing of the driver: a `Wire` is a connection whose errors are already o
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
+from engine import limits
 from engine.storage.queries import Query
 
 if TYPE_CHECKING:
@@ -57,30 +60,30 @@ class Session:
 
     def __init__(self, wire: Wire) -> None:
         self._wire: Wire | None = wire
-        self.answered = False  # whether the server has executed anything for this session
+        self.answered = 0  # how many statements the server has executed for this session
 
     async def fetch(self, query: Query, *args: object) -> list[Record]:
         """Return all rows."""
         rows: list[Record] = await self._open().ask("fetch", query, *args)
-        self.answered = True
+        self.answered += 1
         return rows
 
     async def fetchrow(self, query: Query, *args: object) -> Record | None:
         """Return the first row, None when there is none."""
         row: Record | None = await self._open().ask("fetchrow", query, *args)
-        self.answered = True
+        self.answered += 1
         return row
 
     async def fetchval(self, query: Query, *args: object) -> Any:
         """Return the first column of the first row, None when there is none."""
         value = await self._open().ask("fetchval", query, *args)
-        self.answered = True
+        self.answered += 1
         return value
 
     async def execute(self, query: Query, *args: object) -> int:
         """Execute and return how many rows the statement touched."""
         tag: str = await self._open().ask("execute", query, *args)
-        self.answered = True
+        self.answered += 1
         count = tag.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
@@ -132,7 +135,7 @@ The second call happens only when the connection broke before the server answere
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Who writes: handed to the begin query as $1 text, $2 uuid, $3 uuid."""
+    """Who writes: handed to the begin query as $1 text, $2 uuid, $3 uuid; $4 see `Writing`."""
 
     actor_type: str | None = None
     actor_id: UUID | None = None
@@ -147,34 +150,57 @@ class Committed(Generic[T]):
     opened: tuple[UUID, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class Writing:
-    """How every write of a gateway begins and ends; each part may be absent."""
+    """How every write of a gateway begins and ends; each part may be absent.
+
+    `begin` is one round trip for all that a transaction is told: who writes, and as $4 text how
+    many milliseconds each wait for a lock may take, null for what the lane allows.
+    `busy` runs before the commit of the first write, and again of one that comes more than
+    BUSY_SECONDS after the last time.
+    """
 
     begin: Query | None
     flush: Query | None
+    busy: Query | None
+    _said_at: float = attrs.field(default=-math.inf, init=False)
 
     async def transact(
-        self, session: Dedicated, unit: Unit[T], identity: Identity, lock_timeout_ms: int | None
+        self,
+        session: Dedicated,
+        unit: Unit[T],
+        *,
+        identity: Identity,
+        lock_timeout_ms: int | None,
+        is_quiet: bool,
     ) -> Committed[T]:
-        """BEGIN, the begin query, the unit, the flush query, COMMIT; ROLLBACK after an error."""
+        """BEGIN, the begin query, the unit, the flush query, COMMIT; ROLLBACK after an error.
+
+        A quiet write leaves the busy query out.
+        """
+        now = time.monotonic()
+        is_news = not is_quiet and now - self._said_at > limits.BUSY_SECONDS
         await session.begin()
         try:
-            if lock_timeout_ms is not None:
-                await session.fetchval(LOCK_TIMEOUT, str(lock_timeout_ms))
+            bound = None if lock_timeout_ms is None else str(lock_timeout_ms)
             if self.begin is not None:
-                await session.fetch(
-                    self.begin, identity.actor_type, identity.actor_id, identity.source_task_id
-                )
+                who = (identity.actor_type, identity.actor_id, identity.source_task_id)
+                await session.fetch(self.begin, *who, bound)
+            elif bound is not None:
+                await session.fetchval(LOCK_TIMEOUT, bound)
             result = await unit(session)
             opened: tuple[UUID, ...] = ()
             if self.flush is not None:
                 rows: list[Any] = list(await session.fetch(self.flush))
                 opened = tuple(row[0] for row in rows)
+            if is_news and self.busy is not None:
+                await session.fetch(self.busy)
         except Exception:
             await session.rollback()
             raise
         await session.commit(opened)
+        if is_news:
+            self._said_at = now
         return Committed(result, opened)
 
 

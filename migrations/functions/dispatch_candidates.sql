@@ -13,9 +13,9 @@ AS $function$
         JOIN issue_wakeup r ON r.issue_id = wanted.id
        WHERE r.id <> ALL (barred)
          AND ((r.enabled AND r.next_fire_at <= (SELECT wakeful_now()))
-              OR EXISTS (SELECT FROM issue_wakeup_receipt x
-                          WHERE x.wakeup_id = r.id AND x.processed_at IS NULL
-                            AND x.task_id IS NULL))
+              OR (SELECT x.seq FROM issue_wakeup_receipt x
+                   WHERE x.wakeup_id = r.id AND x.processed_at IS NULL AND x.task_id IS NULL
+                   LIMIT 1) IS NOT NULL)
        ORDER BY wanted.place, r.id
        LIMIT most) c
 $function$

@@ -26,7 +26,8 @@ BEGIN
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) ORDER BY r.id FOR NO KEY UPDATE);
   PERFORM FROM agent_task_queue q
-    WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+    WHERE q.wakeup_id = ANY (held)
+      AND q.status IN ('queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
     ORDER BY q.id FOR NO KEY UPDATE;
   PERFORM pg_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id));
   PERFORM pg_advisory_xact_lock(wakeful_issue_key(issue_id));

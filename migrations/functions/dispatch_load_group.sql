@@ -21,15 +21,19 @@ BEGIN
        FOR KEY SHARE OF w, a, t, m, i SKIP LOCKED);
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (held) FOR NO KEY UPDATE SKIP LOCKED);
-  -- A rule stays only if each of its pending runs could be locked.
+  -- A rule stays only if each of its unfinished runs could be locked.
   held := ARRAY(
     SELECT h.id FROM unnest(held) AS h (id)
     EXCEPT
     SELECT q.wakeup_id FROM agent_task_queue q
-     WHERE q.wakeup_id = ANY (held) AND q.status IN ('queued', 'dispatched')
+     WHERE q.wakeup_id = ANY (held)
+       AND q.status IN (
+             'queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
        AND q.id NOT IN (
              SELECT free.id FROM agent_task_queue free
-              WHERE free.wakeup_id = ANY (held) AND free.status IN ('queued', 'dispatched')
+              WHERE free.wakeup_id = ANY (held)
+                AND free.status IN (
+                      'queued', 'deferred', 'dispatched', 'waiting_local_directory', 'running')
                 FOR NO KEY UPDATE SKIP LOCKED));
   held := ARRAY(
     SELECT r.id FROM issue_wakeup r

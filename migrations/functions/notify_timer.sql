@@ -3,9 +3,8 @@ CREATE OR REPLACE FUNCTION public.notify_timer()
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-  IF wakeful_setting('wakeful.hinted') IS NULL THEN
-    PERFORM pg_notify('wakeful_timers', '');
-  END IF;
+  PERFORM pg_notify('wakeful_timers', CASE WHEN wakeful_setting('wakeful.hinted') = 'on'
+                                           THEN wakeful_time(NEW.next_fire_at) ELSE '' END);
   RETURN NULL;
 END $function$
 ;

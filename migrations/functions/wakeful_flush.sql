@@ -14,6 +14,8 @@ DECLARE
   payload jsonb;
   same_source jsonb;
   rule record;
+  ignored uuid[];
+  reasons text[];
   is_new boolean;
   opened uuid[] := '{}';
 BEGIN
@@ -42,6 +44,12 @@ BEGIN
   END IF;
   FOR place IN 1 .. count LOOP
     IF facts IS NOT NULL THEN fact := facts[place]; END IF;
+    IF fact.event_type = 'issue.closed' THEN
+      UPDATE issue_wakeup_receipt x SET processed_at = wakeful_now(), task_id = NULL
+       WHERE x.wakeup_id IN (SELECT r.id FROM issue_wakeup r WHERE r.issue_id = fact.issue_id)
+         AND x.processed_at IS NULL;
+      CONTINUE;
+    END IF;
     -- Without settings an actor is the run's agent if one is known, else the system (W-049).
     IF fact.actor_type IS NULL THEN
       fact.actor_type := CASE WHEN fact.agent_id IS NULL THEN 'system' ELSE 'agent' END;
@@ -55,29 +63,42 @@ BEGIN
         FROM agent_task_queue q WHERE q.id = fact.source_task_id;
     END IF;
     payload := NULL;
+    ignored := NULL;
+    reasons := NULL;
     FOR rule IN
-      SELECT r.id, r.revision
-        FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
-       WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
-         AND wakeup_match(r, ROW(
+      SELECT r.id, r.revision,
+             wakeup_match(r, ROW(
                fact.issue_id, fact.event_type, fact.actor_type, fact.actor_id, fact.agent_id,
                fact.source_task_id, source_wakeup_ids,
-               status_is_closed(i.workspace_id, i.status))::wakeup_fact) IS NULL
+               status_is_closed(i.workspace_id, i.status))::wakeup_fact) AS mismatch
+        FROM issue_wakeup r JOIN issue i ON i.id = r.issue_id
+       WHERE r.issue_id = fact.issue_id AND r.enabled AND r.kind = 'event'
+         AND fact.event_type = ANY (r.event_types)
        ORDER BY r.id
     LOOP
+      IF rule.mismatch IS NOT NULL THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, rule.mismatch);
+        CONTINUE;
+      END IF;
       IF payload IS NULL THEN
         payload := fact.details || to_jsonb(fact) - '{xact,recurs,details}'::text[]
           || jsonb_build_object('occurred_at', wakeful_time(fact.occurred_at),
-                                'first_occurred_at', wakeful_time(fact.first_occurred_at));
+                                'first_occurred_at', wakeful_time(
+                                  coalesce(fact.first_occurred_at, fact.occurred_at)));
         same_source := jsonb_build_object('version', 1, 'actor_type', fact.actor_type,
           'actor_id', fact.actor_id, 'source_task_id', fact.source_task_id);
       END IF;
       -- A key that is known already counts for nothing, nor does a repeat of the newest fact
       -- (W-062).
-      CONTINUE WHEN NOT fact.recurs AND EXISTS (
+      IF NOT fact.recurs AND EXISTS (
         SELECT FROM issue_wakeup_receipt seen
          WHERE seen.wakeup_id = rule.id AND seen.revision = rule.revision
-           AND seen.event_key = fact.event_id);
+           AND seen.event_key = fact.event_id) THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, 'duplicate_key');
+        CONTINUE;
+      END IF;
       INSERT INTO issue_wakeup_receipt AS x (
         wakeup_id, revision, event_key, event_type, coalesce_key, payload)
       VALUES (rule.id, rule.revision, fact.event_id, fact.event_type, fact.event_type, payload)
@@ -99,8 +120,14 @@ BEGIN
       RETURNING x.xmax = 0 INTO is_new;
       IF is_new THEN
         opened := opened || fact.issue_id;
+      ELSIF is_new IS NULL THEN
+        ignored := array_append(ignored, rule.id);
+        reasons := array_append(reasons, 'duplicate_key');
       END IF;
     END LOOP;
+    IF ignored IS NOT NULL THEN
+      PERFORM wakeup_ignore(fact, ignored, reasons);
+    END IF;
   END LOOP;
   RETURN opened;
 END $function$

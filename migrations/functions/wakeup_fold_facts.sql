@@ -10,7 +10,7 @@ AS $function$
            ORDER BY wakeful_issue_key(n.issue_id), n.occurred_at)
     FROM (
       SELECT f.*, sum(f.coalesced_count) OVER alike AS count,
-             min(f.first_occurred_at) OVER alike AS first,
+             min(f.occurred_at) OVER alike AS first,
              row_number() OVER (
                PARTITION BY f.issue_id, f.event_type, f.actor_type, f.actor_id, f.agent_id,
                             f.source_task_id, CASE WHEN NOT f.recurs THEN f.event_id END

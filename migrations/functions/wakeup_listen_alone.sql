@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION public.wakeup_listen_alone(issue_id uuid)
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-  deadline timestamptz := clock_timestamp() + interval '1 second';
+  deadline timestamptz := clock_timestamp() + interval '0.7 seconds';
   before text := current_setting('lock_timeout');
 BEGIN
   LOOP

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from client import limits
 from client.api import Wakeful
 from client.connection import Connection, Server
 from tests.cli import serving
@@ -96,20 +98,120 @@ def test_a_cancel_ends_the_command_and_what_it_started(site: Site) -> None:
 
 
 def test_sigterm_ends_it_and_a_new_one_takes_over(site: Site) -> None:
-    """W-110: SIGTERM ends daemon and command with 0; registering again gives the run a retry."""
+    """W-110: SIGTERM ends daemon and command after the grace; the run is to be tried again."""
     pids = site.cwd / "pids-of-stopped"
     os.mkfifo(pids)
-    with site.daemon("--agent", "phoenix", "--exec", f"echo $$ > {pids}; exec sleep 600") as first:
+    mind = f"echo $$ > {pids}; exec sleep 600"
+    with site.daemon("--agent", "phoenix", "--exec", mind, "--grace", "0.2") as first:
         issue = issue_for(site, "phoenix")
         pid = int(pids.read_text())
         site.wait_for_run(issue["id"], status="running")
         assert first.stop() == 0
     assert not Path(f"/proc/{pid}").exists()
-    with site.daemon("--agent", "phoenix", "--exec", "echo again"):
-        retry = site.wait_for_run(issue["id"], number=2)
     lost = site.wait_for_run(issue["id"], status="failed")
     assert lost["failure_reason"] == "runtime_recovery"
-    assert retry["retry_of_task_id"] == lost["id"]
+    assert (
+        site.wait_for_run(issue["id"], number=2, status="queued")["retry_of_task_id"] == lost["id"]
+    )
+    with site.daemon("--agent", "phoenix", "--exec", "echo again"):
+        assert site.wait_for_run(issue["id"], number=2)["result"] == {"output": "again\n"}
+
+
+def test_work_that_ends_in_the_grace_is_reported(site: Site) -> None:
+    """A daemon that got SIGTERM claims nothing more, and lets its command come to an end."""
+    go = site.cwd / "go-in-grace"
+    os.mkfifo(go)
+    mind = f"read word < {go}; echo $word"
+    with site.daemon("--agent", "patient", "--exec", mind) as daemon:
+        first = issue_for(site, "patient")
+        site.wait_for_run(first["id"], status="running")
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.wait_for_log("1 runs go on")
+        second = issue_for(site, "patient")
+        go.write_text("done\n")
+        assert daemon.process.wait(serving.SECONDS_MAX) == 0
+    assert site.wait_for_run(first["id"])["result"] == {"output": "done\n"}
+    assert site.wait_for_run(second["id"], status="queued")
+
+
+def test_a_second_signal_ends_everything_at_once(site: Site) -> None:
+    """W-110: a second SIGTERM kills what ignores the first; registering anew gives it a retry."""
+    pids = site.cwd / "pids-of-abandoned"
+    os.mkfifo(pids)
+    mind = f"trap '' TERM; echo $$ > {pids}; sleep 600; sleep 600"
+    with site.daemon("--agent", "stubborn", "--exec", mind) as first:
+        issue = issue_for(site, "stubborn")
+        pid = int(pids.read_text())
+        site.wait_for_run(issue["id"], status="running")
+        first.process.send_signal(signal.SIGTERM)
+        first.wait_for_log("a second signal")
+        began = time.monotonic()
+        assert first.stop() == 1
+        assert time.monotonic() - began < limits.STOP_SECONDS_MAX
+        assert "1 runs are left to the next start" in first.log.read_text()
+    assert not Path(f"/proc/{pid}").exists()
+    assert site.wait_for_run(issue["id"], status="running")
+    with site.daemon("--agent", "stubborn", "--exec", "echo again"):
+        assert site.wait_for_run(issue["id"], number=2)["result"] == {"output": "again\n"}
+
+
+def test_one_daemon_serves_several_agents(site: Site) -> None:
+    """With --agent repeated, one daemon carries out the runs of each as that agent."""
+    with site.daemon("--agent", "left", "--agent", "right", "--exec", 'echo "$WAKEFUL_AGENT"'):
+        issues = {name: issue_for(site, name) for name in ("left", "right")}
+        for name, issue in issues.items():
+            assert site.wait_for_run(issue["id"])["result"] == {"output": f"{name}\n"}
+
+
+def test_a_runtime_serves_whoever_is_bound_to_it(site: Site) -> None:
+    """With --runtime a daemon token is enough, and agents come and go by their runtime."""
+    env = {
+        "WAKEFUL_URL": site.url,
+        "WAKEFUL_DAEMON_TOKEN": site.credentials["daemon_token"],
+        "WAKEFUL_TOKEN": "wkm_not_needed",
+    }
+    with serving.folder() as cwd, site.api() as api:
+        log = cwd / "daemon.log"
+        options = ("daemon", "--runtime", "pool", "--exec", "echo here")
+        with serving.running(*options, cwd=cwd, log=log, env=env) as daemon:
+            daemon.wait_for_log("/pool serves the agents of")
+            runtime = re.search(r"\(([0-9a-f-]{36})\)", log.read_text())
+            assert runtime is not None
+            api.update_agent(api.create_agent("swimmer")["id"], runtime_id=runtime[1])
+            issue = issue_for(site, "swimmer")
+            assert site.wait_for_run(issue["id"])["result"] == {"output": "here\n"}
+
+
+def test_what_a_command_prints_is_seen_while_it_runs(site: Site) -> None:
+    """Each line of a running command becomes a line of the run's transcript, with its stream."""
+    go = site.cwd / "go-on-talking"
+    os.mkfifo(go)
+    mind = f"echo thinking; echo hm >&2; read word < {go}; echo $word"
+    with site.daemon("--agent", "talker", "--exec", mind), site.api() as api:
+        issue = issue_for(site, "talker")
+        run = site.wait_for_run(issue["id"], status="running")
+
+        def lines() -> set[tuple[str, str]]:
+            items = api.run_messages(run["id"])["items"]
+            return {(each["line"]["stream"], each["line"]["text"]) for each in items}
+
+        serving.wait_until(lambda: len(lines()) == 2, lines)
+        assert lines() == {("stdout", "thinking"), ("stderr", "hm")}
+        go.write_text("done\n")
+        site.wait_for_run(issue["id"])
+        assert ("stdout", "done") in lines(), "the transcript is whole when the run has ended"
+
+
+def test_a_chatty_command_is_not_held_up(site: Site) -> None:
+    """A command that prints thirty megabytes ends, and its transcript stays bounded."""
+    mind = "yes | head -c 30000000; echo the end"
+    with site.daemon("--agent", "chatty", "--exec", mind), site.api() as api:
+        issue = issue_for(site, "chatty")
+        run = site.wait_for_run(issue["id"])
+        messages = api.run_messages(run["id"])
+        newest = api.run_messages(run["id"], offset=messages["total"] - 1)["items"][0]
+    assert 1 < messages["total"] <= limits.TRANSCRIPT_LINES_MAX + limits.BACKLOG_LINES_MAX + 1
+    assert newest["line"]["text"] == "the end"
 
 
 def test_a_killed_daemons_run_is_retried(site: Site) -> None:
@@ -189,6 +291,7 @@ def test_without_a_daemon_token_one_is_made(site: Site) -> None:
     ("options", "words"),
     [
         (["--exec", "true"], "--agent"),
+        (["--agent", "a", "--exec", "true", "--max-concurrent", "0"], "--max-concurrent"),
         (["--agent", "a"], "--exec"),
         (["--agent", "a", "--exec", "true", "--token", "wkm_wrong"], "(not_authenticated)"),
         (["--agent", "a", "--exec", "true", "--url", "http://127.0.0.1:1"], "(unreachable)"),

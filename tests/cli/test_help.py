@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import click
@@ -27,6 +28,7 @@ def commands(group: click.Group, context: click.Context, path: str) -> Iterator[
             yield f"{path} {name}", command.get_help(inner)
 
 
+MANUAL: Final = Path(__file__).parents[2] / "docs/use/cli.md"
 HELP: Final = dict(commands(root, click.Context(root, info_name="wakeful"), "wakeful"))
 
 
@@ -40,3 +42,14 @@ def test_help_speaks_to_users(path: str) -> None:
 def test_every_command_has_been_looked_at() -> None:
     """Groups within groups are among them."""
     assert {"wakeful serve", "wakeful run list", "wakeful issue wakeup create"} <= {*HELP}
+
+
+def test_every_command_is_in_the_manual() -> None:
+    """docs/use/cli.md has each command, in full or after another one of its group."""
+    spans = re.findall(r"`([^`\n]+)`", MANUAL.read_text())
+    for path in HELP:
+        group, _, name = path.rpartition(" ")
+        in_full = any(f"{span} ".startswith(f"{path} ") for span in spans)
+        beside = any(span.startswith(group) for span in spans)
+        beside = beside and any(f"{span} ".startswith(f"{name} ") for span in spans)
+        assert in_full or beside, path

@@ -124,6 +124,24 @@ def test_runs_are_listed_shown_and_stopped(here: Command, site: Site) -> None:
             assert (done.code, done.out, done.err) == (1, "", "run not found\n")
 
 
+def test_what_has_ended_is_run_once_more(here: Command, site: Site) -> None:
+    """W-111: a run that has ended is run again by its id, or as the latest of its issue."""
+    with site.daemon("--agent", "again", "--exec", "true") as daemon:
+        assert daemon.stop() == 0
+    issue = here("issue", "create", "Again", "--agent", "again").json["identifier"]
+    done = here("issue", "rerun", issue)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "no run of this issue has ended yet (invalid_transition)\n"
+    (first,) = here("run", "list", issue).json["items"]
+    here("run", "cancel", first["id"])
+    second = here("run", "rerun", first["id"]).json
+    assert (second["rerun_of_task_id"], second["status"]) == (first["id"], "queued")
+    third = here("issue", "rerun", issue).json
+    assert third["rerun_of_task_id"] == first["id"], "the latest that has ended"
+    assert here("run", "show", second["id"]).json["status"] == "cancelled"
+    assert here("run", "rerun", "not-a-uuid").err == "run not found\n"
+
+
 def test_a_failed_run_is_seen_in_the_tables(here: Command, site: Site) -> None:
     """The table of runs shows the beginning of an error, that of an issue counts failed runs."""
     words = "no luck " * 20

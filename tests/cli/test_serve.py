@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import stat
 from pathlib import Path
 
+import httpx
 import pytest
 
 from cli.serve import database_place
@@ -81,6 +83,36 @@ def test_it_serves_on_a_unix_socket(place: Path) -> None:
             assert Wakeful(connection).me()["instance_admin"]
         assert server.stop() == 0
     assert not (place / "s").exists()
+
+
+def test_metrics_have_a_port_of_their_own(place: Path) -> None:
+    """W-256: with --metrics-port they are there for everybody, and on the other for the owner."""
+    with serving.site(place, "--metrics-port", "0") as site:
+        log = site.server.log.read_text()
+        found = re.search(r"event=metrics_served url=(\S+)", log)
+        assert found is not None, log
+        metrics = httpx.get(found[1], verify=False)
+        assert metrics.status_code == 200
+        assert "wakeful_database_readable 1.0" in metrics.text
+        assert httpx.get(f"{site.url}/metrics", verify=False).status_code == 401
+        owner = {"Authorization": f"Bearer {site.credentials['member_token']}"}
+        assert httpx.get(f"{site.url}/metrics", headers=owner, verify=False).status_code == 200
+        assert site.server.stop() == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(found[1], verify=False)
+
+
+def test_a_taken_metrics_port_is_said_before_anything_is_done(place: Path) -> None:
+    """A port for metrics that is taken ends the start with 1 and a line with the way out."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = serving.wakeful("serve", "--port", "0", "--metrics-port", port, cwd=place)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        f"cannot serve metrics on 127.0.0.1:{port}: Address already in use;"
+        " choose another with --metrics-port\n"
+    )
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize(

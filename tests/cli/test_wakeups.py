@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.domain.events import CAPTURED
+from engine.domain.events import EVENTS
 from tests.cli.conftest import Command
 from tests.cli.serving import Site
 
@@ -41,7 +41,7 @@ def test_the_commands_are_offered(command: Command) -> None:
     """W-197: the help of `wakeful issue wakeup` names its commands."""
     text = command("issue", "wakeup", "--help").out
     names = ("events", "create", "update", "list", "get", "runs", "trigger", "disable", "delete")
-    for name in (*names, "enable", "checkin"):
+    for name in (*names, "enable", "checkin", "preview", "explain"):
         assert f"  {name} " in text
 
 
@@ -289,7 +289,7 @@ def test_an_instruction_comes_from_a_file(here: Command, site: Site, issue: Any)
 
 def test_printed_data_is_json(here: Command, issue: Any) -> None:
     """W-203: data is JSON unless a table is asked for, with ids as text."""
-    rule = create(here, issue, "--event", ",".join(sorted(CAPTURED)))
+    rule = create(here, issue, "--event", ",".join(sorted(EVENTS)))
     assert json.loads(json.dumps(rule)) == rule
     assert UUID(rule["id"])
-    assert {*rule["event_types"]} == CAPTURED
+    assert {*rule["event_types"]} == EVENTS.keys()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
 import trio
 
 from engine.app import Engine
+from engine.errors import WakefulError
+from engine.service.dispatch import record_contention, record_error
+from engine.storage.database import Database, Lane
 from tests.engine.foreign import COMMENT, Psql, until
 from tests.engine.world import World, register, running, say, settled
 
@@ -101,6 +106,24 @@ async def test_a_dispatch_gives_up_on_a_lock(
         await settled(engine)
         assert (await psql.run(rule.id))["id"] == run["id"]
         assert (await psql.row(rule.id))["last_error"] is None
+
+
+@pytest.mark.parametrize("record", [record_error, record_contention])
+async def test_an_error_text_has_a_budget_of_its_own(
+    psql: Psql, world: World, database_url: str, record: Callable[..., Awaitable[None]]
+) -> None:
+    """W-077: what cannot be written down within 100 ms is given up, and holds up nobody."""
+    rule = await psql.rule(world, event_types=[COMMENT])
+    what = {"rule_id": rule, "text": "x"} if record is record_error else {"issue_id": world.issue}
+    async with (
+        Database.open(database_url) as database,
+        psql.open_transaction(("LOCK TABLE issue_wakeup",)),
+    ):
+        began = trio.current_time()
+        with pytest.raises(WakefulError) as caught:
+            await database.write(Lane.BACKGROUND, partial(record, **what))
+        assert caught.value.code == "budget_exceeded"
+        assert trio.current_time() - began < 1
 
 
 async def test_a_locked_run_holds_up_no_comment(

@@ -167,6 +167,8 @@ async def test_sweeps_never_scan_disabled_history(psql: Psql, world: World) -> N
         *(world.workspace_id, world.issue, world.a, world.m.user_id, [COMMENT]),
     )
     assert await psql.value("SELECT count(*) FROM issue_wakeup WHERE NOT enabled") == 100_000
+    # More than may be enabled, so that a scan of them would be seen.
+    await psql("ALTER TABLE issue_wakeup DISABLE TRIGGER wakeup_limit_insert")
     await psql(
         "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
         "   kind, mode, next_fire_at)"

@@ -277,6 +277,34 @@ async def test_many_timers_are_all_on_time(engine: Engine, psql: Psql, world: Wo
         assert planned <= run["created_at"] < planned + LATE_MAX
 
 
+async def test_a_thousand_timers_of_one_instant(engine: Engine, psql: Psql, world: World) -> None:
+    """W-119: a thousand timers of one instant all fire, none early, in one pass of few groups.
+
+    How long it takes is a row of the benchmarks.
+    """
+    issues = await psql.issues(world, 1_000)
+    due = await now(psql) + timedelta(seconds=1.5)
+    await psql(
+        "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
+        "   kind, mode, next_fire_at)"
+        " SELECT $1, id, $2, $3, 'look', 'at', 'once', $4 FROM unnest($5::uuid[]) id",
+        *(world.workspace_id, world.a, world.m.user_id, due, issues),
+    )
+    await settled(engine)
+    before = engine.dispatcher.statistics.transactions
+
+    async def fired() -> bool:
+        return bool(await psql.value("SELECT count(*) FROM agent_task_queue") == 1_000)
+
+    await until(fired, "a thousand runs", within=30)
+    await settled(engine)
+    assert await psql.value("SELECT min(created_at) FROM agent_task_queue") >= due
+    assert await psql.value("SELECT count(DISTINCT wakeup_id) FROM agent_task_queue") == 1_000
+    assert await psql.value("SELECT count(*) FROM issue_wakeup WHERE enabled") == 0
+    assert engine.dispatcher.statistics.alone == 0
+    assert engine.dispatcher.statistics.transactions - before < 20
+
+
 @pytest.mark.parametrize("offset", ["10 minutes", "-10 minutes"])
 async def test_timers_follow_the_clock_of_the_database(
     psql: Psql, world: World, database_url: str, offset: str

@@ -70,11 +70,11 @@ NEWEST: Final = Query(
 COMMENTS: Final = Query("accounting.comments", "SELECT id::text FROM comment")
 
 
-async def ask(dsn: str, query: Query) -> list[dict[str, Any]]:
+async def ask(dsn: str, query: Query, *args: object) -> list[dict[str, Any]]:
     """Run one query on a connection of its own."""
 
     async def fetch(session: Dedicated) -> list[dict[str, Any]]:
-        return [dict(row.items()) for row in await session.fetch(query)]
+        return [dict(row.items()) for row in await session.fetch(query, *args)]
 
     return await with_connection(dsn, fetch)
 

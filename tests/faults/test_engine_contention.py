@@ -17,7 +17,7 @@ from engine.errors import WakefulError
 from tests.engine.foreign import COMMENT, foreign
 from tests.engine.world import DAEMON, World, register, running, say, settled, stage
 
-SECONDS: Final = 30
+SECONDS: Final = 22
 FULL_SPEED_SECONDS: Final = 4
 PARALLEL_SECONDS: Final = 2
 DEFERRED: Final = "task.deferred"

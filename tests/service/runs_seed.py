@@ -155,6 +155,15 @@ class Floor:
         identifier: UUID = row["id"]
         return identifier
 
+    async def wait_for(self, wakeup_id: UUID) -> None:
+        """Insert a fact that waits for a rule, as capture does."""
+        await self.sql(
+            "INSERT INTO issue_wakeup_receipt (wakeup_id, revision, event_key, event_type,"
+            "   coalesce_key, payload)"
+            " VALUES ($1, 1, gen_random_uuid(), 'comment.created', 'comment.created', '{}')",
+            wakeup_id,
+        )
+
 
 @pytest.fixture
 def floor(execute: Executor, sql: Sql, world: World) -> Floor:

@@ -127,8 +127,9 @@ async def test_an_ordinary_run_needs_its_persons_right(floor: Floor, change: str
     (row,) = await floor.sql("SELECT status, failure_reason, error FROM agent_task_queue")
     assert (row["status"], row["failure_reason"]) == ("failed", "invalid_task_identity")
     assert "may no longer" in row["error"]
-    (told,) = await floor.sql("SELECT details FROM activity_log WHERE action = 'run_failed'")
+    (told,) = await floor.sql("SELECT details FROM activity_log WHERE action = 'claim_refused'")
     assert told["details"]["task_id"] == str(run.id)
+    assert told["details"]["check"] == "permission_lost"
     assert not await floor.sql("SELECT FROM task_token UNION ALL SELECT FROM run_lease")
 
 

@@ -13,10 +13,12 @@ from engine.domain.commands.tracker import (
     ListTimeline,
     UpdateIssue,
 )
+from engine.domain.commands.wakeups import CreateRule
 from engine.errors import WakefulError
 from engine.storage.database import Lane, Session
 from engine.storage.queries import Query as Statement
 from tests.service.conftest import Executor, Sql, World, runs_of
+from tests.service.wakeup_steps import a_draft
 
 RULE_OF_EVENT = (
     "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction, kind,"
@@ -43,10 +45,10 @@ async def add_rule(sql: Sql, world: World, kind: str, *, issue: UUID | None = No
 
 
 async def until_waiting(sql: Sql, number: int) -> None:
-    """Return when so many locks of this database are waited for."""
+    """Return when so many sessions of this database wait for a lock."""
     text = (
-        "SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-        " WHERE d.datname = current_database() AND NOT l.granted"
+        "SELECT FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     while len(await sql(text)) < number:
         await trio.lowlevel.checkpoint()
@@ -132,42 +134,61 @@ async def test_a_status_change_wakes_only_while_the_issue_is_open(
 async def test_a_rule_saved_while_an_issue_closes_is_not_missed(
     execute: Executor, sql: Sql, world: World
 ) -> None:
-    """W-186: when a rule comes in between the locks of a closing, closing is tried again."""
+    """W-186: a closing waits for a rule that is being saved, of whatever kind; it goes off, too."""
+    for kind in ("event", "every"):
+        await sql("SELECT pg_advisory_lock(42)")
+
+        async def saving(session: Session, kind: str = kind) -> None:
+            """Hold the issue and store a rule, as whoever saves one does, and commit late."""
+            await session.execute(
+                Statement("test.hold", "SELECT FROM issue WHERE id = $1 FOR SHARE"), world.issue
+            )
+            owners = (world.workspace_id, world.issue, world.a, world.m.user_id)
+            text = RULE_OF_EVENT if kind == "event" else RULE_OF_TIME
+            values = owners if kind == "event" else (*owners, kind)
+            await session.execute(Statement("test.save", text), *values)
+            await session.execute(Statement("test.wait", "SELECT pg_advisory_xact_lock(42)"))
+
+        async def close() -> None:
+            command = UpdateIssue(issue_id=world.issue, status="done")
+            await Executor(execute.database)(world.m, command)
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(execute.database.write, Lane.DISPATCH, saving)
+                await until_waiting(sql, 1)
+                nursery.start_soon(close)
+                await until_waiting(sql, 2)
+                await sql("SELECT pg_advisory_unlock(42)")
+        rows = await sql("SELECT enabled FROM issue_wakeup")
+        assert not any(row["enabled"] for row in rows)
+        await execute(world.m, UpdateIssue(issue_id=world.issue, status="todo"))
+    assert len(rows) == 2
+
+
+async def test_a_rule_finds_the_issue_closed(execute: Executor, sql: Sql, world: World) -> None:
+    """W-186, W-026: a rule that is saved while its issue closes waits for it, and is refused."""
     await sql("SELECT pg_advisory_lock(42)")
-    outcome = []
+    refused = []
+
+    async def closing(session: Session) -> None:
+        await session.execute(
+            Statement("test.close", "UPDATE issue SET status = 'done' WHERE id = $1"), world.issue
+        )
+        await session.execute(Statement("test.wait", "SELECT pg_advisory_xact_lock(42)"))
 
     async def save() -> None:
-        """Store a rule under the issue's lock, as whoever saves one does, and commit late."""
-        await execute.database.write(Lane.DISPATCH, saving)
-
-    async def saving(session: Session) -> None:
-        await session.execute(
-            Statement("test.lock", "SELECT pg_advisory_xact_lock(wakeful_issue_key($1))"),
-            world.issue,
-        )
-        await session.execute(
-            Statement("test.save", f"{RULE_OF_EVENT} RETURNING pg_advisory_xact_lock(42)"),
-            world.workspace_id,
-            world.issue,
-            world.a,
-            world.m.user_id,
-        )
-
-    async def close() -> None:
-        command = UpdateIssue(issue_id=world.issue, status="done")
-        outcome.append(await Executor(execute.database).refused(world.m, command))
+        command = CreateRule(issue_id=world.issue, draft=a_draft(world))
+        refused.append(await Executor(execute.database).refused(world.m, command))
 
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(save)
+            nursery.start_soon(execute.database.write, Lane.DISPATCH, closing)
             await until_waiting(sql, 1)
-            nursery.start_soon(close)
+            nursery.start_soon(save)
             await until_waiting(sql, 2)
             await sql("SELECT pg_advisory_unlock(42)")
-    assert outcome == ["contention"]
-    await execute(world.m, UpdateIssue(issue_id=world.issue, status="done"))
-    rows = await sql("SELECT enabled FROM issue_wakeup")
-    assert [row["enabled"] for row in rows] == [False]
+    assert refused == ["issue_closed"]
 
 
 async def test_deleting_an_issue_takes_everything_with_it(

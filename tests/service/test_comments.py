@@ -13,7 +13,7 @@ from engine.domain.commands.tracker import (
     UpdateAgent,
 )
 from engine.domain.principal import Principal
-from engine.domain.views.tracker import CommentView
+from engine.domain.views.conversation import CommentView
 from engine.storage.database import Record
 from tests.service.conftest import Executor, RunOf, Sql, World
 
@@ -84,15 +84,16 @@ async def test_threads_have_a_root(execute: Executor, world: World) -> None:
     assert (page.items, page.total) == ((deep,), 3)
 
 
-async def test_a_deleted_comment_is_gone(execute: Executor, sql: Sql, world: World) -> None:
-    """A tombstone is not listed, and nobody replies to it or to a comment elsewhere."""
+async def test_a_deleted_comment_is_no_parent(execute: Executor, sql: Sql, world: World) -> None:
+    """W-019: nobody replies to a deleted comment, or to a comment elsewhere."""
     comment = await say(execute, world.m, world.issue, "here")
     elsewhere = CreateComment(issue_id=world.other_issue, body="x", parent_id=comment.id)
     assert await execute.refused(world.m, elsewhere, field="parent_id") == "invalid_input"
     await sql("UPDATE comment SET deleted_at = wakeful_now()")
     reply = CreateComment(issue_id=world.issue, body="x", parent_id=comment.id)
     assert await execute.refused(world.m, reply, field="parent_id") == "invalid_input"
-    assert (await execute(world.m, ListComments(issue_id=world.issue))).total == 0
+    (tombstone,) = (await execute(world.m, ListComments(issue_id=world.issue))).items
+    assert (tombstone.id, tombstone.body) == (comment.id, "")
 
 
 @pytest.mark.parametrize("body", ["", " \n", "nul\x00", "\ud800", "x" * 262_145, "ä" * 131_073])

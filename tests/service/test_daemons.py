@@ -113,6 +113,7 @@ async def test_work_of_a_restarted_daemon_is_retried(floor: Floor) -> None:
     fired = await floor.fire(wakeup, wakeup_evidence={"facts": [1]})
     run = await floor.claim_one()
     await floor.start(run)
+    await floor.wait_for(wakeup)
     await floor.report(registering())
     lost = await run_row(floor, fired)
     assert (lost["status"], lost["failure_reason"]) == ("failed", "runtime_recovery")
@@ -123,7 +124,7 @@ async def test_work_of_a_restarted_daemon_is_retried(floor: Floor) -> None:
     assert not await floor.sql("SELECT FROM task_token UNION ALL SELECT FROM run_lease")
     assert floor.execute.work is not None
     assert floor.execute.work.runtimes == {floor.world.runtime_id}
-    assert floor.execute.work.issues == {floor.world.issue}
+    assert floor.execute.opened == (floor.world.issue,)
     (entry,) = await floor.sql("SELECT details FROM activity_log WHERE action = 'run_failed'")
     assert entry["details"] == {"task_id": str(fired), "failure_reason": "runtime_recovery"}
     assert (await floor.claim_one()).id == retry["id"]

@@ -7,6 +7,8 @@ import attrs
 import pytest
 import trio
 
+from engine.actors.executor import Executor as Engine
+from engine.domain.commands import Query
 from engine.domain.commands.tracker import (
     AddMember,
     Authenticate,
@@ -25,7 +27,11 @@ from engine.domain.commands.tracker import (
     RemoveMember,
 )
 from engine.domain.principal import NOBODY, PrincipalKind, Role
+from engine.metrics import Metrics
+from engine.service.registry import Work, serves
 from engine.service.tokens import TokenPrefix, mint, token_hash
+from engine.storage.database import Database
+from engine.storage.queries import Query as Statement
 from tests.service.conftest import Executor, RunOf, Sql, World
 
 
@@ -252,3 +258,37 @@ async def test_a_person_who_left_is_nobody(execute: Executor, world: World) -> N
     await execute(world.g, RemoveMember(workspace_id=world.workspace_id, member_id=member_id))
     token = Authenticate(token_hash=token_hash(world.tokens["n"]))
     assert await execute.refused(NOBODY, token) == "not_authenticated"
+
+
+async def test_a_token_costs_one_statement(database: Database, sql: Sql, world: World) -> None:
+    """Who calls is asked with every request: one statement, and no transaction around it.
+
+    A lane's session shows its last statement; of a question with more than one it is ROLLBACK.
+    """
+    executor = Engine(database, lambda _opened, _work: None, Metrics())
+    last = "SELECT query FROM pg_stat_activity WHERE application_name LIKE '%api%' AND query <> ''"
+
+    async def seen() -> str:
+        rows = await sql(last)
+        return " ".join(row["query"] for row in rows)
+
+    await executor.read(NOBODY, Authenticate(token_hash=token_hash(world.tokens["m"])))
+    assert "ROLLBACK" not in await seen()
+    assert "token_hash" in await seen()
+    await executor.read(world.m, GetIssue(issue_id=world.issue))
+    assert "ROLLBACK" in await seen()
+
+
+async def test_a_single_question_asks_once(database: Database) -> None:
+    """A use case that says it is a single statement, and is not, is a defect that shows at once."""
+
+    class Twice(Query):
+        """Not what it says."""
+
+    @serves(Twice, is_single=True)
+    async def twice(work: Work, _: Twice) -> None:
+        for _n in range(2):
+            await work.session.fetchval(Statement("test.one", "SELECT 1"))
+
+    with pytest.raises(AssertionError):
+        await Engine(database, lambda _opened, _work: None, Metrics()).read(NOBODY, Twice())

@@ -136,11 +136,21 @@ async def test_forbidden_transitions(floor: Floor) -> None:
 
 
 async def test_the_start_of_a_wakeup_run_looks_at_its_rule(floor: Floor) -> None:
-    """W-100: facts that waited for the start are looked at when it comes."""
-    await floor.fire(await floor.wakeup())
-    await floor.start(await floor.claim_one())
-    assert floor.execute.work is not None
-    assert floor.execute.work.issues == {floor.world.issue}
+    """W-100: facts that waited for the start are looked at when it comes, and only those."""
+    for waits in (True, False):
+        wakeup_id = await floor.wakeup()
+        await floor.fire(wakeup_id)
+        run = await floor.claim_one()
+        if waits:
+            await floor.wait_for(wakeup_id)
+        await floor.start(run)
+        assert floor.execute.work is not None
+        opened = {*floor.execute.opened, *floor.execute.work.issues}
+        assert opened == ({floor.world.issue} if waits else set())
+        await floor.report(CompleteRun(run_id=run.id))
+        opened = {*floor.execute.opened, *floor.execute.work.issues}
+        assert opened == ({floor.world.issue} if waits else set())
+        await floor.sql("DELETE FROM issue_wakeup_receipt")
 
 
 # --- Ends ---------------------------------------------------------------------------------------
@@ -188,6 +198,29 @@ async def test_the_fallback_answers_in_the_thread(floor: Floor) -> None:
     run = await running(floor, reason="mention", trigger_comment_id=asked.id)
     await floor.report(CompleteRun(run_id=run.id, output="hello yourself"))
     assert (await comments(floor))[-1]["parent_id"] == asked.id
+
+
+async def test_a_comment_run_and_a_wakeup_run_take_turns(floor: Floor) -> None:
+    """W-112: a comment beside a queued wakeup run makes a run of its own, and each one comments."""
+    fired = await floor.fire(await floor.wakeup())
+    mention = f"[@A](mention://agent/{floor.world.a}) hello"
+    await floor.execute(floor.world.m, CreateComment(issue_id=floor.world.issue, body=mention))
+    own = await floor.claim_one()
+    assert own.id == fired, "the older one first"
+    await floor.start(own)
+    assert await floor.claim() == (), "one at a time"
+    agent = await floor.execute.authenticate(own.token)
+    await floor.execute(agent, CreateComment(issue_id=floor.world.issue, body="my own words"))
+    await floor.report(CompleteRun(run_id=own.id, output="the output"))
+    other = await floor.claim_one()
+    assert other.id != fired
+    await floor.start(other)
+    await floor.report(CompleteRun(run_id=other.id, output="an answer"))
+    written = [each for each in await comments(floor) if each["author_type"] == "agent"]
+    assert [(each["content"], each["source_task_id"]) for each in written] == [
+        ("my own words", own.id),
+        ("an answer", other.id),
+    ]
 
 
 async def test_no_output_no_comment(floor: Floor) -> None:

@@ -54,13 +54,15 @@ async def test_the_timeline_tells_what_happened(execute: Executor, world: World)
         (
             "issue_status_changed",
             world.m.user_id,
-            {"previous_status": "todo", "status": "in_progress"},
+            {
+                "previous_status": "todo",
+                "previous_status_name": "Todo",
+                "status": "in_progress",
+                "status_name": "In Progress",
+            },
         ),
-        (
-            "issue_updated",
-            world.m.user_id,
-            {"changed_fields": ["description", "metadata", "title"]},
-        ),
+        ("issue_metadata_changed", world.m.user_id, {"changed_fields": ["note"]}),
+        ("issue_updated", world.m.user_id, {"changed_fields": ["description", "title"]}),
         ("comment_created", world.n.user_id, {"comment_id": str(comment.id)}),
         ("issue_created", world.m.user_id, {}),
     ]

@@ -91,7 +91,7 @@ async def test_rights_count_as_they_are_in_the_transaction(
 async def test_references_to_private_agents_are_hidden(
     execute: Executor, world: World, run_of: RunOf
 ) -> None:
-    """W-194, W-195: N sees whom a rule wakes, but neither filters nor source that name P."""
+    """W-060, W-194, W-195: N sees whom a rule wakes, but neither filter nor source that names P."""
     run = await run_of(world.p, world.issue, world.o.user_id)
     await create(execute, world, world.o, agent_id=world.p)
     await create(execute, world, world.o, filter_agent_id=world.p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,7 +30,7 @@ async def ended_run(execute: Executor, world: World, run_of: RunOf, sql: Sql) ->
     return run.run_id
 
 
-async def watch(execute: Executor, world: World, run_id: UUID, **changes: object) -> RuleView:
+async def watch(execute: Executor, world: World, run_id: UUID, **changes: Any) -> RuleView:
     """Register a one-shot rule that waits for the end of a run."""
     values = {"mode": "once", "event_types": ("task.completed",), "filter_task_id": run_id}
     return await create(execute, world, **{**values, **changes})

@@ -176,3 +176,76 @@ def test_the_newest_comment_of_a_transaction_is_told(town: Town) -> None:
     for last, first in ((by_member, by_agent), (by_agent, by_member)):
         *_, newest = town.ask(f"BEGIN; {first}; {last}; COMMIT")
         assert town.receipt(rule).payload["comment_id"] == newest
+
+
+CHANGES = ("comment.updated", "comment.deleted", "comment.resolved", "comment.unresolved")
+
+
+def test_one_update_is_at_most_one_fact(town: Town) -> None:
+    """W-046: deleted comes before resolved, resolved before unresolved, that before a new text."""
+    rule = town.listen(*CHANGES)
+    first, second = town.comment(), town.comment(resolved_at="2030-01-01")
+    changes = (
+        (first, "content = 'x', resolved_at = now()", "comment.resolved"),
+        (first, "content = 'y', resolved_at = NULL", "comment.unresolved"),
+        (first, "content = 'z'", "comment.updated"),
+        (second, "content = '', resolved_at = NULL, deleted_at = now()", "comment.deleted"),
+    )
+    for place, (comment, change, event_type) in enumerate(changes, start=1):
+        town.ask(f"UPDATE comment SET {change} WHERE id = '{comment}'")
+        told = town.receipts(rule)
+        assert len(told) == place
+        assert told[-1].event_type == event_type
+        assert told[-1].payload["comment_id"] == comment
+        assert told[-1].count == 1
+
+
+def test_what_is_no_change_of_a_comment_is_no_fact(town: Town) -> None:
+    """W-046: the same text, a later time of resolution, and whatever becomes of a tombstone."""
+    rule = town.listen(*CHANGES)
+    comment = town.comment(resolved_at="2030-01-01")
+    for change in (
+        "content = content, revision = revision + 1, updated_at = now()",
+        "resolved_at = now(), resolved_by_type = 'member'",
+    ):
+        town.ask(f"UPDATE comment SET {change} WHERE id = '{comment}'")
+    assert town.receipts(rule) == []
+    town.ask(f"UPDATE comment SET deleted_at = now() WHERE id = '{comment}'")
+    for sql in (
+        "UPDATE comment SET deleted_at = deleted_at + interval '1 day'",
+        "UPDATE comment SET content = '', resolved_at = NULL",
+        "DELETE FROM comment",
+    ):
+        town.ask(f"{sql} WHERE id = '{comment}'")
+    assert (town.receipt(rule).event_type, town.receipt(rule).count) == ("comment.deleted", 1)
+
+
+def test_a_removed_thread_is_one_fact_that_names_its_root(town: Town) -> None:
+    """W-046, W-045: removed live comments are counted; the newest is told with its root."""
+    rules = [town.listen(*CHANGES, issue_id=issue) for issue in (ISSUE_I, ISSUE_K)]
+    root = town.comment()
+    town.comment(parent_id=root, deleted_at="2030-01-01")
+    reply = town.comment(parent_id=root)
+    newest = town.comment(parent_id=reply, author_type="member", author_id=MEMBER_M)
+    elsewhere = town.comment(ISSUE_K)
+    town.ask("DELETE FROM comment")
+    payload = town.receipt(rules[0]).payload
+    assert (payload["coalesced_count"], payload["comment_id"]) == (3, newest)
+    assert (payload["parent_comment_id"], payload["thread_id"]) == (reply, root)
+    assert (payload["author_id"], payload["actor_type"]) == (MEMBER_M, "system")
+    assert town.receipt(rules[1]).payload["thread_id"] == elsewhere
+
+
+def test_an_edit_is_its_editors(town: Town) -> None:
+    """W-050: who edits an agent's comment acts, and no agent does; the author stays beside it."""
+    rule = town.listen("comment.updated")
+    of_agent = town.listen("comment.updated", filter_agent_id=AGENT_A)
+    comment = town.comment(author_type="agent", author_id=AGENT_A, source_task_id=town.run())
+    town.acting(
+        "member", MEMBER_M, None, f"UPDATE comment SET content = 'x' WHERE id = '{comment}'"
+    )
+    payload = town.receipt(rule).payload
+    assert (payload["actor_type"], payload["actor_id"]) == ("member", MEMBER_M)
+    assert (payload["author_type"], payload["author_id"]) == ("agent", AGENT_A)
+    assert (payload["agent_id"], payload["source_task_id"]) == (None, None)
+    assert town.receipts(of_agent) == []

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from engine.storage.postgres import Postgres
+from tests.sql.capture_changes import CHANGES, FURNITURE, LISTENER
 from tests.sql.capture_town import (
     AGENT_A,
     AGENT_B,
@@ -153,17 +154,7 @@ async def test_a_pending_run_that_is_locked_delays_no_capture(
 
 def test_capture_and_candidates_use_indexes(town: Town) -> None:
     """W-075, W-052: beside 100,000 rules that are off, every statement inside scans by index."""
-    town.ask(
-        "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
-        "                          kind, mode, event_types, enabled, disabled_at, next_fire_at)"
-        f" SELECT '{WORKSPACE}', CASE WHEN n % 100 = 0 THEN '{ISSUE_I}'::uuid"
-        f"        ELSE gen_random_uuid() END, '{AGENT_A}', '{MEMBER_M}', 'Look.',"
-        "         CASE WHEN n % 2 = 0 THEN 'event' ELSE 'every' END, 'continuous',"
-        "         CASE WHEN n % 2 = 0 THEN '{comment.created}'::text[] ELSE '{}' END,"
-        "         false, now(), now()"
-        "    FROM generate_series(1, 100000) n;"
-        f" {listening([TYPE, 'task.cancelled'])} \\g /dev/null\n ANALYZE issue_wakeup"
-    )
+    _crowd(town, 100_000)
     dispatching = f"SELECT dispatch_candidates(ARRAY['{ISSUE_I}'::uuid], '{{}}', 32)"
     for sql, looked_up in (
         (commenting(), {"capture_buffer", "issue_wakeup"}),
@@ -178,6 +169,48 @@ def test_capture_and_candidates_use_indexes(town: Town) -> None:
         assert min(map(_slowest, plans)) < 20, plans[0]
 
 
+def test_every_trigger_uses_indexes(town: Town) -> None:
+    """W-075, W-039, W-186: so does every change of the catalogue, and the closing of an issue."""
+    town.ask(FURNITURE)
+    _crowd(town, 5_000)
+    town.ask(
+        "INSERT INTO issue (workspace_id, number, title)"
+        f" SELECT '{WORKSPACE}', 10 + n, 'more' FROM generate_series(1, 5000) n;"
+        "INSERT INTO comment (issue_id, workspace_id, content)"
+        "  SELECT i.id, i.workspace_id, 'words' FROM issue i WHERE i.number > 10;"
+        "INSERT INTO agent_task_queue (issue_id, agent_id, status)"
+        "  SELECT i.id, gen_random_uuid(), 'completed' FROM issue i WHERE i.number > 10;"
+        "VACUUM ANALYZE comment, issue, issue_wakeup, agent_task_queue, capture_buffer"
+    )
+    ours = r"CONTEXT:[\s\S]*PL/pgSQL function (?:capture|wake)\w+"
+    closing = f"UPDATE issue SET status = 'done' WHERE id = '{ISSUE_I}'"
+    own = f"UPDATE agent_task_queue SET context = jsonb_build_object('wakeup_id', '{LISTENER}')"
+    seen = set()
+    for sql in (*(change.sql for change in CHANGES), f"{own}; {closing}"):
+        plans = _plans(town, f"BEGIN; {sql}; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK")
+        inside = [plan for plan in plans.split("duration:") if re.search(ours, plan)]
+        scans = {scan for plan in inside for scan in re.findall(SCAN, plan)}
+        seen |= {table for _, table in scans}
+        slow = {table for kind, table in scans if kind == "Seq Scan"}
+        assert not slow, (sql, slow, [plan for plan in inside if "Seq Scan" in plan])
+    assert seen >= {"issue_wakeup", "issue", "comment", "agent_task_queue", "issue_wakeup_receipt"}
+
+
+def _crowd(town: Town, count: int) -> None:
+    """Add rules that are off, a hundredth of them on issue I, and one that listens."""
+    town.ask(
+        "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
+        "                          kind, mode, event_types, enabled, disabled_at, next_fire_at)"
+        f" SELECT '{WORKSPACE}', CASE WHEN n % 100 = 0 THEN '{ISSUE_I}'::uuid"
+        f"        ELSE gen_random_uuid() END, '{AGENT_A}', '{MEMBER_M}', 'Look.',"
+        "         CASE WHEN n % 2 = 0 THEN 'event' ELSE 'every' END, 'continuous',"
+        "         CASE WHEN n % 2 = 0 THEN '{comment.created}'::text[] ELSE '{}' END,"
+        "         false, now(), now()"
+        f"    FROM generate_series(1, {count}) n;"
+        f" {listening([TYPE, 'task.cancelled'])} \\g /dev/null\n ANALYZE issue_wakeup"
+    )
+
+
 def _slowest(plans: str) -> float:
     """Return how long the slowest statement took, in milliseconds."""
     return max(float(each) for each in re.findall(r"duration: ([\d.]+) ms", plans))
@@ -187,7 +220,7 @@ def _plans(town: Town, sql: str) -> str:
     """Return the plans of every statement inside these, the second time they run."""
     town.ask(sql)
     lines = town.ask(
-        "\\set VERBOSITY default\n"
+        "\\set VERBOSITY default\n\\set SHOW_CONTEXT always\n"
         "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
         "SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
         f"{sql}; RESET client_min_messages; SET auto_explain.log_min_duration = -1"

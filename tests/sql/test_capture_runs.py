@@ -149,6 +149,27 @@ def test_a_bulk_change_tells_each_end(town: Town) -> None:
     assert town.receipt(rule).count == 100
 
 
+def test_the_cost_of_a_bulk_change_is_linear(town: Town) -> None:
+    """W-062: after a small change in its session, a large one takes no longer for each run.
+
+    At most three times as long, whatever plan the small one has left behind.
+    """
+    town.ask(
+        "INSERT INTO agent_task_queue (issue_id, agent_id, status)"
+        f" SELECT '{ISSUE_I}', gen_random_uuid(), 'deferred' FROM generate_series(1, 10500)"
+    )
+    took = {}
+    for size in (500, 10_000):
+        began, ended = town.ask(
+            "SELECT extract(epoch FROM clock_timestamp());"
+            "UPDATE agent_task_queue SET status = 'completed' WHERE id IN ("
+            f" SELECT id FROM agent_task_queue WHERE status = 'deferred' LIMIT {size});"
+            "SELECT extract(epoch FROM clock_timestamp())"
+        )
+        took[size] = float(ended) - float(began)
+    assert took[10_000] < 60 * took[500], took
+
+
 def test_waiting_daemons_hear_once_a_transaction(town: Town, database_url: str) -> None:
     """W-103: newly queued runs of one runtime make one notification, at the commit."""
     with PsqlSession(database_url) as listener:

@@ -42,7 +42,8 @@ BEGIN = Query(
     "test.begin",
     "SELECT set_config('t.type', coalesce($1, ''), true),"
     " set_config('t.actor', coalesce($2::uuid::text, ''), true),"
-    " set_config('t.run', coalesce($3::uuid::text, ''), true)",
+    " set_config('t.run', coalesce($3::uuid::text, ''), true),"
+    " set_config('lock_timeout', coalesce($4, current_setting('lock_timeout')), true)",
 )
 FLUSH = Query(
     "test.flush",

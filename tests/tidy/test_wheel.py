@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -74,3 +75,22 @@ def test_the_installed_wheel_finds_its_own_files(installed: Path, tmp_path: Path
     )
     assert run.returncode == 0, run.stderr
     assert (installed / "wakeful").is_file()
+
+
+def test_the_example_of_a_simulation_runs_from_the_installed_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    """W-260: in an empty folder the example of docs/use/simulation.md prints what the page says."""
+    page = (sources.ROOT / "docs/use/simulation.md").read_text()
+    example, printed = re.findall(r"^```(?:python)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "example.py").write_text(example)
+    run = subprocess.run(
+        [installed / "python", "example.py"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    said = [line for line in run.stdout.splitlines() if "[info" not in line]
+    assert said == printed.splitlines()

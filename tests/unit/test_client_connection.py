@@ -64,12 +64,13 @@ def test_a_refusal_keeps_code_sentence_and_details() -> None:
     ("response", "is_passing"),
     [
         (httpx.Response(502, text="<h1>Bad\ngateway</h1>"), True),
-        (httpx.Response(404, json=["not", "ours"]), False),
+        (httpx.Response(404, json=["not", "ours"]), True),
+        (httpx.Response(403, json=["not", "ours"]), False),
         (httpx.Response(200, text="hello"), False),
     ],
 )
 def test_an_answer_of_somebody_else_is_told(response: httpx.Response, is_passing: bool) -> None:
-    """What is no answer of Wakeful, such as a proxy's, is an error of its own."""
+    """What is no answer of Wakeful is an error of its own; a proxy without a server may get one."""
     with (
         connection(lambda _: response) as open_connection,
         pytest.raises(ApiError, match="answered") as refused,

@@ -3,105 +3,33 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter
-from collections.abc import Awaitable, Callable
 
-import attrs
 import httpx
 import pytest
 import trio
 import trio.testing
 
 from client import limits
-from client.connection import AsyncConnection, Server
-from client.daemon import CommandMind, Daemon
-from client.daemon_api import Claim, DaemonApi
+from client.daemon import CommandMind
+from client.daemon_api import Claim
 from client.errors import ApiError
 from client.execution import Outcome
-
-SERVER = Server(url="http://127.0.0.1:1", token="wkd_x")
-GENERATION = "2026-01-01T00:00:00.000001Z"
-TASK = {
-    "id": "run",
-    "dispatched_at": GENERATION,
-    "prompt": "Go.",
-    "token": "wkr_x",
-    "issue": {"id": "issue", "identifier": "WF-1"},
-    "wakeup_id": None,
-}
-AWAY = httpx.ConnectError("refused")
-
-
-def problem(status: int, code: str) -> httpx.Response:
-    """Return a refusal as the product writes it."""
-    return httpx.Response(status, json={"code": code, "detail": "refused"})
-
-
-@attrs.define
-class Played:
-    """A server of one run: `faults` go first, one a call of that name; then all goes well.
-
-    A claim finds the run once; later ones wait until they are cancelled.
-    """
-
-    faults: dict[str, list[httpx.Response | Exception]] = attrs.field(factory=dict)
-    status: str = "running"
-    calls: list[tuple[str, str]] = attrs.field(factory=list)
-    failing: trio.Event = attrs.field(factory=trio.Event)
-
-    async def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer one call."""
-        await trio.lowlevel.checkpoint()
-        name = request.url.path.rpartition("/")[2]
-        self.calls.append((name, request.content.decode()))
-        if name == "fail":
-            self.failing.set()
-        if self.faults.get(name):
-            fault = self.faults[name].pop(0)
-            if isinstance(fault, Exception):
-                raise fault
-            return fault
-        match name:
-            case "claim" if self.count("claimed") == 0:
-                self.calls.append(("claimed", ""))
-                return httpx.Response(200, json={"tasks": [TASK]})
-            case "claim":
-                await trio.sleep(limits.CLAIM_WAIT_SECONDS)  # paced: virtual time
-                return httpx.Response(200, json={"tasks": []})
-            case "status":
-                return httpx.Response(200, json={"status": self.status})
-            case "heartbeat":
-                return httpx.Response(204)
-            case _:
-                return httpx.Response(200, json={})
-
-    def count(self, name: str) -> int:
-        """Return how often something was called."""
-        return Counter(each for each, _ in self.calls)[name]
-
-    def body(self, name: str) -> str:
-        """Return what the last call of this name said."""
-        return [body for each, body in self.calls if each == name][-1]
-
-
-async def well(_: Claim) -> Outcome:
-    """Succeed after a minute."""
-    await trio.sleep(60)  # paced: virtual time
-    return Outcome(exit_code=0, output="fine", errors="")
-
-
-async def badly(_: Claim) -> Outcome:
-    """Fail with many words."""
-    return Outcome(exit_code=2, output="half", errors="no luck\n")
-
-
-async def serve(
-    played: Played, mind: Callable[[Claim], Awaitable[Outcome]], *, once: bool = True
-) -> None:
-    """Run a daemon against the played server."""
-    transport = httpx.MockTransport(played)
-    async with AsyncConnection(SERVER, transport=transport) as connection:
-        await Daemon(DaemonApi(connection, "d"), "runtime", mind).run(once=once)
+from client.transcript import Transcript
+from tests.unit.played_server import (
+    AWAY,
+    GENERATION,
+    LATER,
+    Endless,
+    Played,
+    badly,
+    daemon_of,
+    problem,
+    serve,
+    serving,
+    task,
+    until,
+    well,
+)
 
 
 async def test_a_run_is_claimed_started_and_reported(
@@ -110,9 +38,8 @@ async def test_a_run_is_claimed_started_and_reported(
     """A claim is started by its generation and completed with the output; then `once` ends."""
     played = Played()
     await serve(played, well)
-    assert GENERATION in played.body("start")
-    assert '"output":"fine"' in played.body("complete")
-    assert GENERATION in played.body("complete")
+    assert played.bodies("start") == [{"dispatched_at": GENERATION}]
+    assert played.bodies("complete") == [{"output": "fine", "dispatched_at": GENERATION}]
     assert played.count("heartbeat") == 2, "a minute holds two of 30 seconds, the last as it ends"
     assert played.count("fail") == 0
 
@@ -121,10 +48,67 @@ async def test_a_failing_command_fails_the_run(autojump_clock: trio.testing.Mock
     """W-104: another exit code than 0 fails this very claim, with the end of standard error."""
     played = Played()
     await serve(played, badly)
-    assert GENERATION in played.body("fail")
-    assert '"error":"no luck"' in played.body("fail")
-    assert '"failure_reason":"agent_error"' in played.body("fail")
+    (report,) = played.bodies("fail")
+    assert report["dispatched_at"] == GENERATION
+    assert (report["error"], report["failure_reason"]) == ("no luck", "agent_error")
     assert played.count("complete") == 0
+
+
+@pytest.mark.parametrize("code", ["payload_too_large", "invalid_input"])
+async def test_an_output_that_is_refused_fails_the_run(
+    autojump_clock: trio.testing.MockClock, code: str
+) -> None:
+    """A run whose output the server cannot take ends as failed, and does not stay running."""
+    played = Played(faults={"complete": [problem(400, code)]})
+    await serve(played, well)
+    (report,) = played.bodies("fail")
+    assert "could not be delivered" in report["error"]
+
+
+# --- Several at a time -------------------------------------------------------------------------
+
+
+async def test_one_claim_asks_for_all_free_slots(autojump_clock: trio.testing.MockClock) -> None:
+    """W-102: one waiting claim at a time asks for as many runs as there are free slots."""
+    played = Played(claims=[[task("a"), task("b")], [task("c")]])
+    mind = Endless()
+    async with serving(played, mind, max_concurrent=4) as daemon:
+        await mind.wait_for("a", "b", "c")
+        assert daemon.in_hand == 3
+        mind.release.set()
+    assert [body["max_tasks"] for body in played.bodies("claim")][:3] == [4, 2, 1]
+    assert {body["wait_seconds"] for body in played.bodies("claim")} == {30}
+    assert played.ends == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_no_slot_no_claim(autojump_clock: trio.testing.MockClock) -> None:
+    """A daemon with no free slot claims nothing, and claims again as soon as one is free."""
+    played = Played(claims=[[task("a"), task("b")]])
+    mind = Endless()
+    async with serving(played, mind, max_concurrent=2):
+        await mind.wait_for("a", "b")
+        await trio.sleep(100)  # paced: virtual time
+        assert played.count("claim") == 1
+        played.gone["a"] = "cancelled"
+        await until(lambda: played.count("claim") != 1)
+        assert played.bodies("claim")[1]["max_tasks"] == 1
+
+
+async def test_many_runs_ask_for_their_status_at_a_bounded_rate(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """All runs of a daemon together ask eight times a second whether they still run, not more."""
+    claims = [[task(f"run {number}") for number in range(64)]]
+    played, mind = Played(claims=claims), Endless()
+    async with serving(played, mind, max_concurrent=64):
+        await mind.wait_for("run 63")
+        await trio.sleep(100)  # paced: virtual time
+        asked = played.count("status")
+        mind.release.set()
+    assert 0.5 < asked / (100 * limits.STATUS_CALLS_PER_SECOND_MAX) < 1.2
+
+
+# --- A server that is away ---------------------------------------------------------------------
 
 
 async def test_an_absent_server_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
@@ -133,7 +117,57 @@ async def test_an_absent_server_is_waited_for(autojump_clock: trio.testing.MockC
     played = Played(faults={name: [*away] for name in ("claim", "start", "status", "complete")})
     await serve(played, well)
     assert not any(played.faults.values()), "the faults did not happen"
-    assert (played.count("claimed"), played.count("start"), played.count("complete")) == (1, 4, 4)
+    assert (played.count("claim"), played.count("start"), played.count("complete")) == (4, 4, 4)
+
+
+async def test_minutes_without_a_server(autojump_clock: trio.testing.MockClock) -> None:
+    """W-113: over ten minutes without a server work goes on, and each end is reported after it."""
+    played, mind = Played(claims=[[task("a"), task("b")]]), Endless()
+    async with serving(played, mind):
+        await mind.wait_for("a", "b")
+        played.is_away = True
+        await trio.sleep(300)  # paced: virtual time
+        assert len(mind.working) == 2, "the commands live on"
+        mind.release.set()
+        await trio.sleep(300)  # paced: virtual time
+        attempts = played.count("complete")
+        assert attempts > 2
+        played.is_away = False
+        await until(lambda: played.count("register") != 0)
+    assert played.count("complete") == attempts + 2
+    # Two runs and one claim loop, at most every 2.5 s each: no storm.
+    assert len(played.calls) < 3 * 600 / 2.5
+
+
+async def test_a_lost_claim_is_asked_for_by_registering(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """W-105: after a claim without an answer an idle daemon registers, which gives the run back."""
+    played = Played(faults={"claim": [httpx.ReadError("reset")]})
+    await serve(played, well)
+    names = [name for name, _, _ in played.calls]
+    assert names[:3] == ["claim", "register", "claim"]
+
+
+async def test_runs_in_hand_are_not_registered_away(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """W-110: with runs in hand a daemon says that it is back, and registers only when idle."""
+    played, mind = Played(claims=[[task("a")]]), Endless()
+    async with serving(played, mind):
+        await mind.wait_for("a")
+        played.is_away = True
+        await trio.sleep(120)  # paced: virtual time
+        played.is_away = False
+        beats = played.count("heartbeat")
+        await trio.sleep(29)  # paced: virtual time
+        assert played.count("heartbeat") > beats + 1, "not only the one of every 30 s"
+        assert played.count("register") == 0
+        mind.release.set()
+        await until(lambda: played.count("register") != 0)
+    names = [name for name, _, _ in played.calls]
+    assert names.index("complete") < names.index("register")
+    assert played.ends["a"] == 1
 
 
 async def test_the_lease_is_renewed_while_a_start_takes_long(
@@ -146,6 +180,9 @@ async def test_the_lease_is_renewed_while_a_start_takes_long(
     assert played.count("complete") == 1
 
 
+# --- Claims that are lost ----------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("fault", [problem(409, "stale_claim"), problem(404, "not_found")])
 async def test_a_lost_claim_is_dropped(
     autojump_clock: trio.testing.MockClock, fault: httpx.Response
@@ -156,97 +193,100 @@ async def test_a_lost_claim_is_dropped(
     assert (played.count("start"), played.count("fail"), played.count("complete")) == (1, 0, 0)
 
 
+async def test_a_run_handed_out_again_replaces_its_older_claim(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """W-104: claimed anew by the same daemon, the older claim's work ends before the new begins."""
+    played = Played(claims=[[task("a")], [task("a", LATER)]])
+    mind = Endless()
+    async with serving(played, mind):
+        await until(lambda: [each.generation for each in mind.working] == [LATER])
+        mind.release.set()
+    assert mind.ended == ["a", "a"]
+    assert [body["dispatched_at"] for body in played.bodies("complete")] == [LATER]
+
+
 @pytest.mark.parametrize("status", ["cancelled", "failed", "queued"])
 async def test_a_cancelled_run_stops_its_command(
     autojump_clock: trio.testing.MockClock, status: str
 ) -> None:
     """A run that runs no more ends its command within a second or two, without a report."""
-    ended = trio.Event()
-
-    async def forever(_: Claim) -> Outcome:
-        try:
-            await trio.sleep_forever()
-        finally:
-            ended.set()
-        raise AssertionError("it never ends by itself")
-
-    played = Played(status=status)
+    played, mind = Played(gone={"run": status}), Endless()
     began = trio.current_time()
-    await serve(played, forever)
-    assert ended.is_set()
+    await serve(played, mind)
+    assert mind.ended == ["run"]
     assert trio.current_time() - began <= 2 * limits.STATUS_SECONDS
-    assert (played.count("complete"), played.count("fail")) == (0, 0)
+    assert not played.ends
 
 
 async def test_a_revoked_token_ends_the_daemon(autojump_clock: trio.testing.MockClock) -> None:
-    """What no waiting can mend is raised to whoever runs the daemon."""
-    played = Played(faults={"claim": [problem(401, "not_authenticated")]})
-    with pytest.raises(ApiError) as refused:
-        await serve(played, well, once=False)
-    assert refused.value.code == "not_authenticated"
+    """What no waiting can mend is raised to whoever runs the daemon, and all work is ended."""
+    played = Played(claims=[[task("a")]], faults={})
+    mind = Endless()
+    async with daemon_of(played, mind) as daemon, trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            with pytest.raises(ApiError) as refused:
+                await daemon.run()
+            assert refused.value.code == "not_authenticated"
+
+        nursery.start_soon(run)
+        await mind.wait_for("a")
+        played.faults["claim"] = [problem(401, "not_authenticated")]
+    assert mind.ended == ["a"]
 
 
-async def test_stopping_leaves_a_run_in_flight(autojump_clock: trio.testing.MockClock) -> None:
-    """W-110: a stopped daemon ends its command and reports nothing: registering gives it back."""
-    played = Played()
-    began = trio.Event()
-
-    async def forever(_: Claim) -> Outcome:
-        began.set()
-        await trio.sleep_forever()
-        raise AssertionError("it never ends by itself")
-
-    async with AsyncConnection(SERVER, transport=httpx.MockTransport(played)) as connection:
-        daemon = Daemon(DaemonApi(connection, "d"), "runtime", forever)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(daemon.run)
-            await began.wait()
-            daemon.stop()
-    assert (played.count("start"), played.count("complete"), played.count("fail")) == (1, 0, 0)
-
-
-async def test_stopping_still_reports_what_has_ended(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    """A run that ended before the stop is reported, for which a stop waits a bounded time."""
-    played = Played(faults={"fail": [AWAY] * 3})
-    async with AsyncConnection(SERVER, transport=httpx.MockTransport(played)) as connection:
-        daemon = Daemon(DaemonApi(connection, "d"), "runtime", badly)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(daemon.run)
-            await played.failing.wait()
-            daemon.stop()
-    assert played.count("fail") == 4
-
-
-async def test_stopping_gives_up_on_an_absent_server(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    """A stop ends although the report of an ended run reaches nobody."""
-    played = Played(faults={"fail": [AWAY] * 1000})
-    async with AsyncConnection(SERVER, transport=httpx.MockTransport(played)) as connection:
-        daemon = Daemon(DaemonApi(connection, "d"), "runtime", badly)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(daemon.run)
-            await played.failing.wait()
-            stopped = trio.current_time()
-            daemon.stop()
-    assert trio.current_time() - stopped <= limits.REPORT_SECONDS_MAX + 1
+# --- What a command gets and gives -------------------------------------------------------------
 
 
 async def test_a_command_acts_by_its_environment() -> None:
-    """The command of a run gets the prompt, the run's credential and its issue."""
-    mind = CommandMind('cat; echo "$WAKEFUL_TOKEN $WAKEFUL_ISSUE $OWN"', {"OWN": "own"})
-    outcome = await mind(Claim.read(TASK))
-    assert outcome.output == "Go.wkr_x issue own\n"
+    """The command of a run gets the prompt, the run's credential, its issue, its id and agent."""
+    command = 'cat; echo "$WAKEFUL_TOKEN $WAKEFUL_ISSUE $WAKEFUL_RUN $WAKEFUL_AGENT $OWN"'
+    outcome = await CommandMind(command, {"OWN": "own"})(Claim.read(task()), Transcript())
+    assert outcome.output == "Go.wkr_x issue run scribe own\n"
 
 
 async def test_a_command_that_a_signal_ends_has_failed() -> None:
     """The exit code of a command that was killed tells the signal."""
-    outcome = await CommandMind("kill -KILL $$", {})(Claim.read(TASK))
+    outcome = await CommandMind("kill -KILL $$", {})(Claim.read(task()), Transcript())
     assert outcome.exit_code == -signal.SIGKILL
+
+
+async def test_the_last_lines_come_before_the_report(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A transcript is whole when the end of its run is seen."""
+
+    async def talkative(_: Claim, transcript: Transcript) -> Outcome:
+        transcript.say("first")
+        await trio.sleep(10)  # paced: virtual time
+        transcript.say("last")
+        return Outcome(exit_code=0, output="", errors="")
+
+    played = Played()
+    await serve(played, talkative)
+    lines = [line["text"] for body in played.bodies("messages") for line in body["lines"]]
+    assert lines == ["first", "last"]
+    names = [name for name, _, _ in played.calls]
+    assert names[-2:] == ["messages", "complete"]
+
+
+async def test_a_transcript_never_delays_a_report_for_long(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A server that takes no lines gets the report within seconds all the same, and just once."""
+
+    async def talkative(_: Claim, transcript: Transcript) -> Outcome:
+        transcript.say("hello")
+        return Outcome(exit_code=0, output="", errors="")
+
+    played = Played(faults={"messages": [problem(503, "overloaded")] * 1000})
+    began = trio.current_time()
+    await serve(played, talkative)
+    assert trio.current_time() - began <= 2 * limits.FLUSH_SECONDS_MAX + 1
+    assert played.ends == {"run": 1}
 
 
 def test_a_claims_token_is_not_shown() -> None:
     """The credential of a run is in no representation."""
-    assert "wkr_x" not in repr(Claim.read(TASK))
+    assert "wkr_x" not in repr(Claim.read(task()))

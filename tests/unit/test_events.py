@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from engine.domain.events import (
-    CAPTURED,
     EVENTS,
     PLATFORM_ONLY,
     Family,
@@ -34,7 +33,7 @@ def test_catalogue_is_plain_json() -> None:
     printed = catalogue()
     assert json.loads(json.dumps(printed)) == printed
     assert set(printed) == {
-        *("event_types", "not_yet_available", "platform_only_event_types", "payload"),
+        *("event_types", "platform_only_event_types", "payload"),
         *("scope", "filters", "modes", "conditions", "loop_protection"),
     }
 
@@ -117,10 +116,11 @@ def test_names_are_kept_once_in_order() -> None:
     assert parse_event_types(names) == ("task.failed", "comment.created")
 
 
-def test_captured_types_are_accepted() -> None:
-    """W-036: what the database writes today is accepted, and the rest is marked."""
-    assert set(parse_event_types(tuple(CAPTURED))) == CAPTURED
-    assert CAPTURED | set(catalogue()["not_yet_available"]) == set(EVENTS)
+def test_every_type_is_accepted() -> None:
+    """W-036: a rule may name each of the 25 types, and all of them at once."""
+    assert parse_event_types(tuple(EVENTS)) == tuple(EVENTS)
+    for name in EVENTS:
+        assert parse_event_types((name,)) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,6 @@ def test_captured_types_are_accepted() -> None:
         (("comment.created", ""), "'' is not in the catalogue"),
         (("issue.created",), "could never fire"),
         (("issue.deleted",), "nothing would be left"),
-        *(((name,), "not captured yet") for name in EVENTS if name not in CAPTURED),
     ],
 )
 def test_other_names_are_refused(names: tuple[str, ...], message: str) -> None:

@@ -14,7 +14,9 @@ from engine.actors.hints import Hints
 from engine.actors.issue import IssueActor
 from engine.actors.messages import Look
 from engine.actors.runtime import Runtime, TrioActor
+from engine.actors.watch import Watch
 from engine.clock import DatabaseClock
+from engine.metrics import Metrics
 from engine.work import WorkLedger
 
 ISSUE = UUID(int=1)
@@ -40,8 +42,9 @@ async def test_a_hint_that_nobody_took_up_holds_no_other_back(mock_clock: MockCl
     let_go = trio.Event()
     async with Runtime.open(WorkLedger()) as runtime:
         runtime.register(IssueActor, lambda _: Stuck(looks, let_go))  # type: ignore[arg-type,return-value] # stands in
-        alarm = Alarm(DatabaseClock(), lambda: None, lambda: None, sweep_idle_after=600)
-        hints = Hints(runtime, alarm, lambda _: None)
+        clock = DatabaseClock()
+        alarm = Alarm(clock, lambda _: None, sweep_idle_after=600)
+        hints = Hints(runtime, alarm, lambda _: None, Watch(clock, Metrics()))
         for _ in range(10):
             hints.look_at([ISSUE])
         await trio.testing.wait_all_tasks_blocked()

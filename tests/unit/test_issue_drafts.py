@@ -49,7 +49,7 @@ def test_nulling_half_an_assignee_nulls_it(
         ("description", {"description": "x" * 262_145}),
         ("status", {"status": " "}),
         ("priority", {"priority": "HIGH"}),
-        ("assignee_type", {"assignee_type": "squad", "assignee_id": SOMEBODY}),
+        ("assignee_type", {"assignee_type": "team", "assignee_id": SOMEBODY}),
         ("assignee_type", {"assignee_id": SOMEBODY}),
         ("assignee_id", {"assignee_type": "agent"}),
         ("stage", {"stage": 0}),

@@ -64,6 +64,14 @@ def test_other_links_mention_no_id(body: str) -> None:
     assert parse(body).agent_ids == ()
 
 
+def test_a_link_mentions_an_agent_or_a_person() -> None:
+    """A link says which of the two it means; a person is meant by the id of the user."""
+    link = f"[@Bob B.](mention://member/{ID})"
+    assert parse(f"{link} {link}") == Mentions(user_ids=(ID,))
+    found = parse(f"{link} [@x](Mention://Agent/{UUID(int=1)}) @eve")
+    assert found == Mentions(agent_ids=(UUID(int=1),), user_ids=(ID,), names=("eve",))
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [
@@ -84,9 +92,10 @@ def test_code_is_quoted_not_said(body: str, names: tuple[str, ...]) -> None:
 def test_a_comment_calls_only_so_many() -> None:
     """W-098: of each way of mentioning the first 32 count."""
     links = " ".join(f"[@x](mention://agent/{UUID(int=n)})" for n in range(40))
+    people = links.replace("agent", "member")
     words = " ".join(f"@name{n}" for n in range(40))
-    found = parse(f"{links} {words}")
-    assert found.agent_ids == tuple(UUID(int=n) for n in range(MENTIONS_MAX))
+    found = parse(f"{links} {people} {words}")
+    assert found.agent_ids == found.user_ids == tuple(UUID(int=n) for n in range(MENTIONS_MAX))
     assert found.names == tuple(f"name{n}" for n in range(MENTIONS_MAX))
 
 

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from engine.domain.prompt import MARKER, PromptFacts, render_prompt
+from engine.domain.prompt import JOINED_MARKER, MARKER, PromptFacts, joined_notes, render_prompt
 from tests.unit.samples import ISSUE, RULE, an_id
 
 COMMENT, ROOT = an_id(50), an_id(51)
@@ -74,3 +74,39 @@ def test_a_run_by_hand_carries_its_note() -> None:
     prompt = render_prompt(facts(is_by_hand=True, note="Please retry."))
     assert "by hand" in prompt
     assert "\nNote:\nPlease retry.\n" in prompt
+
+
+def test_the_platforms_wakeup_is_not_the_agents() -> None:
+    """W-092: the run of a system rule is told to leave the rule alone, instead of its commands."""
+    prompt = render_prompt(facts(wakeup_id=RULE, note=NOTE, system_rule="child_done"))
+    assert "belongs to the platform" in prompt
+    assert "wakeup disable" not in prompt
+    assert "wakeup get" not in prompt
+    assert "checkin" in prompt
+
+
+def test_the_brief_names_the_one_exemption() -> None:
+    """W-092: a wakeup run is told to end with a comment; a scheduled check may check in."""
+    prompt = render_prompt(facts(wakeup_id=RULE, note=NOTE))
+    brief = next(block for block in prompt.split("\n\n") if "exemption" in block)
+    assert "comment" in brief
+    assert "wakeful issue wakeup checkin" in brief
+    assert prompt.index(NOTE) < prompt.index(brief) < prompt.index("issue comment")
+
+
+@pytest.mark.parametrize(
+    "sort", [{"wakeup_id": RULE, "note": NOTE}, {"trigger_comment_id": COMMENT}, {}]
+)
+def test_joined_notes_end_every_prompt(sort: dict[str, object]) -> None:
+    """W-093: the notes of joined wakeups come last, under a heading of their own."""
+    plain = render_prompt(facts(**sort))
+    assert JOINED_MARKER not in plain
+    context = {"wakeup_joined": [{"note": "one"}, {"note": "two"}, {"note": ""}, "odd"]}
+    joined = render_prompt(facts(**sort, joined=joined_notes(context)))
+    assert joined == f"{plain}\n{JOINED_MARKER}\none\n\ntwo\n"
+
+
+@pytest.mark.parametrize("context", [{}, {"wakeup_joined": None}, {"wakeup_joined": "x"}])
+def test_nothing_joined_is_no_text(context: dict[str, object]) -> None:
+    """W-093: a context without joined wakeups adds nothing to a prompt."""
+    assert joined_notes(context) == ""

@@ -11,11 +11,13 @@ from engine.domain.records import Kind, Mode, Rule
 from engine.domain.schedule import (
     At,
     Every,
+    Shift,
     elapsed_step,
     next_after,
     parse_cron,
     parse_zone,
     schedule_of,
+    upcoming,
 )
 from engine.errors import WakefulError
 
@@ -121,6 +123,92 @@ def test_gaps_of_other_sizes_and_hours(
 ) -> None:
     """W-124: half-hour, midnight and whole-day gaps; three hours or more get no catch-up."""
     assert firings(expression, zone, start, 1) == [utc(expected)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "start", "expected"),
+    [
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-27T12:00Z",
+            [("2027-03-28T01:00Z", Shift.GAP_SHIFTED), ("2027-03-29T00:30Z", None)],
+        ),
+        (
+            "0,30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-27T12:00Z",
+            [("2027-03-28T01:00Z", Shift.GAP_SHIFTED), ("2027-03-29T00:00Z", None)],
+        ),
+        (
+            "0,30 2,3 * * *",  # 03:00 matches anyway: nothing was shifted
+            "Europe/Berlin",
+            "2027-03-27T12:00Z",
+            [("2027-03-28T01:00Z", None), ("2027-03-28T01:30Z", None)],
+        ),
+        (
+            "*/30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-27T12:00Z",
+            [("2027-03-29T00:00Z", None), ("2027-03-29T00:30Z", None)],
+        ),
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2027-10-30T12:00Z",
+            [("2027-10-31T00:30Z", Shift.OVERLAP_FIRST), ("2027-11-01T01:30Z", None)],
+        ),
+        (
+            "*/30 2 31 * *",
+            "Europe/Berlin",
+            "2027-10-31T00:10Z",
+            [
+                ("2027-10-31T00:30Z", Shift.OVERLAP_FIRST),
+                ("2027-10-31T01:00Z", Shift.OVERLAP_SECOND),
+            ],
+        ),
+        (
+            "0 12 * * *",  # a whole day comes twice, which is a correction
+            "Pacific/Kwajalein",
+            "1969-09-29T12:00Z",
+            [
+                ("1969-09-30T01:00Z", Shift.OVERLAP_FIRST),
+                ("1969-10-01T00:00Z", Shift.OVERLAP_SECOND),
+            ],
+        ),
+        (
+            "15 2 * * *",
+            "Australia/Lord_Howe",
+            "2027-10-02T12:00Z",
+            [("2027-10-02T15:30Z", Shift.GAP_SHIFTED), ("2027-10-03T15:15Z", None)],
+        ),
+        (
+            "0 12 * * *",  # a lost day is no season
+            "Pacific/Apia",
+            "2011-12-29T12:00Z",
+            [("2011-12-29T22:00Z", None), ("2011-12-30T22:00Z", None)],
+        ),
+    ],
+)
+def test_a_preview_marks_what_the_clock_shifts(
+    expression: str, zone: str, start: str, expected: list[tuple[str, Shift | None]]
+) -> None:
+    """W-120, W-121, W-122, W-123, W-124: coming times say that they are made up or come twice."""
+    found = upcoming(parse_cron(expression, zone), utc(start), 2)
+    assert [(each.at, each.dst) for each in found] == [(utc(at), dst) for at, dst in expected]
+
+
+def test_a_preview_ends_with_its_schedule() -> None:
+    """W-034: as many times as asked for, fewer where the schedule ends."""
+    hour = timedelta(hours=1)
+    assert [each.at for each in upcoming(Every(3_600), NOW, 3)] == [
+        NOW + k * hour for k in (1, 2, 3)
+    ]
+    assert [each.at for each in upcoming(At(NOW), NOW - hour, 5)] == [NOW]
+    assert upcoming(At(NOW), NOW, 5) == ()
+    assert upcoming(parse_cron("0 0 31 2 *", "UTC"), NOW, 5) == ()
+    leap = upcoming(parse_cron("0 0 29 2 *", "UTC"), NOW, 5)
+    assert [each.at.year for each in leap] == [2028, 2032, 2036, 2040, 2044]
 
 
 def test_corrections_of_the_clock_repeat_fixed_times() -> None:

@@ -5,50 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final
-from uuid import UUID
 
-import attrs
-
-from engine.domain.commands import Command, Query, runs, tracker, wakeups
-from engine.domain.rules import RuleDraft
+from engine.domain.commands import runs, tracker
 from engine.domain.views import Page
 from engine.domain.views import runs as run_views
 from engine.domain.views import tracker as views
-from engine.domain.views.wakeups import RuleRunView, RuleView
+from tests.web.sample import IN_PLACE as _PLACE
+from tests.web.sample import ON_ISSUE as _ISSUE
+from tests.web.sample import PAGE as _PAGE
+from tests.web.sample import PART as _PART
+from tests.web.sample import THING, Sample
+from tests.web.samples_catalogue import CATALOGUES
+from tests.web.samples_conversation import CONVERSATION
+from tests.web.samples_inventory import INVENTORY
+from tests.web.samples_wakeups import WAKEUPS
 from tests.web.stand_in import AGENT, ISSUE, RUN, USER, WORKSPACE
 
-THING: Final = UUID(int=0x301)
 _AT: Final = "2030-01-02T03:04:05.000006+01:00"
 _INSTANT: Final = datetime(2030, 1, 2, 2, 4, 5, 6, tzinfo=UTC)
-_PLACE: Final[Mapping[str, Any]] = {"workspace_id": WORKSPACE}
-_ISSUE: Final[Mapping[str, Any]] = {**_PLACE, "issue_id": ISSUE}
-_RULE: Final[Mapping[str, Any]] = {**_ISSUE, "rule_id": THING}
 _TASK: Final[Mapping[str, Any]] = {**_PLACE, "run_id": RUN}
-_PAGE: Final = "?limit=10&offset=20"
-_PART: Final[Mapping[str, Any]] = {"limit": 10, "offset": 20}
-
-
-@attrs.frozen
-class Sample:
-    """A request, the command that it becomes, and what the engine answers it with.
-
-    `full` has every field that the route takes.
-    """
-
-    method: str
-    path: str
-    full: Mapping[str, Any]
-    asked: Command | Query | None
-    answers: Any
-    status: int = 200
-
-    @property
-    def is_daemon(self) -> bool:
-        """Whether a daemon makes this request."""
-        return self.path.startswith("/daemon/")
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path.partition('?')[0]}"
 
 
 _ISSUE_FIELDS: Final[Mapping[str, Any]] = {
@@ -86,40 +61,6 @@ _AGENT_PARSED: Final[Mapping[str, Any]] = {
     "invokers": (USER,),
     "runtime_id": THING,
 }
-_RULE_FIELDS: Final[Mapping[str, Any]] = {
-    "agent_id": str(AGENT),
-    "instruction": "Look.",
-    "kind": "event",
-    "mode": "once",
-    "event_types": ["comment.created"],
-    "filter_agent_id": str(AGENT),
-    "filter_actor_type": "member",
-    "filter_actor_id": str(USER),
-    "filter_task_id": str(RUN),
-    "parent_comment_id": str(THING),
-    "after_seconds": 5,
-    "at": _AT,
-    "interval_seconds": 60,
-    "cron_expression": "* * * * *",
-    "timezone": "UTC",
-}
-_DRAFT: Final = RuleDraft(
-    agent_id=AGENT,
-    instruction="Look.",
-    kind="event",
-    mode="once",
-    event_types=("comment.created",),
-    filter_agent_id=AGENT,
-    filter_actor_type="member",
-    filter_actor_id=USER,
-    filter_task_id=RUN,
-    parent_comment_id=THING,
-    after_seconds=5,
-    at=_INSTANT,
-    interval_seconds=60,
-    cron_expression="* * * * *",
-    timezone="UTC",
-)
 
 TRACKER: Final = (
     Sample("GET", "/me", {}, tracker.Me(), views.MeView),
@@ -234,7 +175,8 @@ TRACKER: Final = (
 ISSUES: Final = (
     Sample(
         "GET",
-        f"/issues{_PAGE}&status=todo&category=todo&assignee={AGENT}&parent={ISSUE}&search=ark",
+        f"/issues{_PAGE}&status=todo&category=todo&assignee={AGENT}&parent={ISSUE}"
+        f"&project={THING}&label={THING}&search=ark",
         {},
         tracker.ListIssues(
             **_PLACE,
@@ -243,6 +185,8 @@ ISSUES: Final = (
             category="todo",
             assignee=AGENT,
             parent=ISSUE,
+            project=THING,
+            label=THING,
             search="ark",
         ),
         Page[views.IssueView],
@@ -271,21 +215,6 @@ ISSUES: Final = (
         tracker.ListTimeline(**_ISSUE, **_PART),
         Page[views.ActivityView],
     ),
-    Sample(
-        "GET",
-        f"/issues/WF-12/comments{_PAGE}",
-        {},
-        tracker.ListComments(**_ISSUE, **_PART),
-        Page[views.CommentView],
-    ),
-    Sample(
-        "POST",
-        "/issues/WF-12/comments",
-        {"body": "Rain.", "parent_id": str(THING)},
-        tracker.CreateComment(**_ISSUE, body="Rain.", parent_id=THING),
-        views.CommentView,
-        201,
-    ),
 )
 
 RUNS: Final = (
@@ -312,77 +241,17 @@ RUNS: Final = (
         runs.ListRunMessages(**_TASK, **_PART),
         Page[run_views.RunMessageView],
     ),
+    Sample(
+        "POST",
+        "/issues/WF-12/rerun",
+        {"task_id": str(RUN)},
+        runs.RerunIssue(**_ISSUE, task_id=RUN),
+        run_views.RunView,
+        202,
+    ),
     Sample("POST", f"/runs/{RUN}/cancel", {}, runs.CancelRun(**_TASK), run_views.RunView),
 )
 
-WAKEUPS: Final = (
-    Sample("GET", "/issue-wakeup-events", {}, None, None),
-    Sample("GET", "/issues/WF-12/wakeups", {}, wakeups.ListRules(**_ISSUE), tuple[RuleView, ...]),
-    Sample(
-        "POST",
-        "/issues/WF-12/wakeups",
-        _RULE_FIELDS,
-        wakeups.CreateRule(**_ISSUE, draft=_DRAFT),
-        RuleView,
-        201,
-    ),
-    Sample("GET", f"/issues/WF-12/wakeups/{THING}", {}, wakeups.GetRule(**_RULE), RuleView),
-    Sample(
-        "PUT",
-        f"/issues/WF-12/wakeups/{THING}",
-        _RULE_FIELDS,
-        wakeups.ReplaceRule(**_RULE, draft=_DRAFT),
-        RuleView,
-    ),
-    Sample(
-        "PATCH",
-        f"/issues/WF-12/wakeups/{THING}/instruction",
-        {"instruction": "Look twice.", "expected_instruction": "Look.", "revision": 3},
-        wakeups.EditInstruction(
-            **_RULE, instruction="Look twice.", expected_instruction="Look.", revision=3
-        ),
-        None,
-        204,
-    ),
-    Sample("DELETE", f"/issues/WF-12/wakeups/{THING}", {}, wakeups.DeleteRule(**_RULE), None, 204),
-    Sample(
-        "POST",
-        f"/issues/WF-12/wakeups/{THING}/enable",
-        {"revision": 3, "rearm": True, "at": _AT},
-        wakeups.EnableRule(**_RULE, revision=3, rearm=True, at=_INSTANT),
-        RuleView,
-    ),
-    Sample(
-        "POST",
-        f"/issues/WF-12/wakeups/{THING}/disable",
-        {},
-        wakeups.DisableRule(**_RULE),
-        RuleView,
-    ),
-    Sample(
-        "POST",
-        f"/issues/WF-12/wakeups/{THING}/trigger",
-        {},
-        wakeups.TriggerRule(**_RULE),
-        None,
-        204,
-    ),
-    Sample(
-        "POST",
-        f"/issues/WF-12/wakeups/{THING}/checkin",
-        {"note": "All quiet."},
-        wakeups.CheckIn(**_RULE, note="All quiet."),
-        None,
-        204,
-    ),
-    Sample(
-        "GET",
-        f"/issues/WF-12/wakeups/{THING}/runs",
-        {},
-        wakeups.ListRuleRuns(**_RULE),
-        tuple[RuleRunView, ...],
-    ),
-)
 
 _DAEMON: Final[Mapping[str, Any]] = {"daemon_id": "d1", "runtime_ids": [str(THING)]}
 _DAEMON_PARSED: Final[Mapping[str, Any]] = {
@@ -417,6 +286,46 @@ DAEMONS: Final = (
         {**_DAEMON, "max_tasks": 3, "wait_seconds": 0},
         runs.ClaimRuns(**_DAEMON_PARSED, max_tasks=3, wait_seconds=0),
         tuple[run_views.ClaimedRun, ...],
+    ),
+    Sample(
+        "POST",
+        f"/daemon/runtimes/{THING}/tasks/claim",
+        {},
+        runs.ClaimOne(**_PLACE, runtime_id=THING),
+        run_views.ClaimedRun,
+    ),
+    Sample(
+        "POST",
+        "/daemon/tasks/start",
+        {"tasks": [{"id": str(RUN), "dispatched_at": _AT}]},
+        runs.StartRuns(**_PLACE, reports=(runs.StartRun(run_id=RUN, dispatched_at=_INSTANT),)),
+        tuple[run_views.ReportedRun, ...],
+    ),
+    Sample(
+        "POST",
+        "/daemon/tasks/complete",
+        {
+            "tasks": [
+                {
+                    "id": str(RUN),
+                    "output": "done",
+                    "pr_url": "https://example.com/1",
+                    "dispatched_at": _AT,
+                }
+            ]
+        },
+        runs.CompleteRuns(
+            **_PLACE,
+            reports=(
+                runs.CompleteRun(
+                    run_id=RUN,
+                    output="done",
+                    pr_url="https://example.com/1",
+                    dispatched_at=_INSTANT,
+                ),
+            ),
+        ),
+        tuple[run_views.ReportedRun, ...],
     ),
     Sample(
         "POST",
@@ -485,7 +394,17 @@ INSTANCE: Final = (
     Sample("GET", "/ready", {}, None, None),
 )
 
-SAMPLES: Final = (*TRACKER, *ISSUES, *RUNS, *WAKEUPS, *DAEMONS, *INSTANCE)
+SAMPLES: Final = (
+    *TRACKER,
+    *CATALOGUES,
+    *ISSUES,
+    *CONVERSATION,
+    *RUNS,
+    *WAKEUPS,
+    *INVENTORY,
+    *DAEMONS,
+    *INSTANCE,
+)
 ANSWERS: Final[Mapping[type[Any], Any]] = {
     type(each.asked): each.answers for each in SAMPLES if each.asked is not None
 }

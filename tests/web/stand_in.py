@@ -19,6 +19,7 @@ import attrs
 from engine.domain.commands import Command, Query
 from engine.domain.principal import Principal, PrincipalKind, Role
 from engine.errors import WakefulError, not_found
+from engine.metrics import Metrics
 from engine.work import WorkLedger
 
 WORKSPACE: Final = UUID(int=0x100)
@@ -30,6 +31,7 @@ AGENT: Final = UUID(int=0x104)
 
 MEMBER: Final = "wkm_member"
 WANDERER: Final = "wkm_wanderer"
+ADMINISTRATOR: Final = "wkm_administrator"
 RUN_TOKEN: Final = "wkr_run"
 DAEMON: Final = "wkd_daemon"
 
@@ -40,6 +42,7 @@ PRINCIPALS: Final[Mapping[str, Principal]] = {
         user_id=USER,
         roles={WORKSPACE: Role.MEMBER, OTHER_WORKSPACE: Role.ADMIN},
     ),
+    ADMINISTRATOR: Principal(kind=PrincipalKind.MEMBER, user_id=USER, instance_admin=True),
     RUN_TOKEN: Principal(
         kind=PrincipalKind.RUN,
         workspace_id=WORKSPACE,
@@ -58,6 +61,7 @@ class StandInEngine:
 
     def __init__(self, answers: Mapping[type[Any], Any]) -> None:
         self.ledger = WorkLedger()
+        self.metrics = Metrics()
         self.stop_grace_seconds = 5.0
         self.asked: list[Asked] = []
         self.callers: list[Principal] = []
@@ -87,7 +91,7 @@ class StandInEngine:
         return await self.answer(asked)
 
     async def authenticate(self, token: str) -> Principal:
-        """Return the principal of one of the four tokens."""
+        """Return the principal of one of the tokens."""
         if token not in PRINCIPALS:
             raise WakefulError("not_authenticated", "The token means nothing.")
         return PRINCIPALS[token]
@@ -117,10 +121,15 @@ class StandInEngine:
         """Return what the test has set."""
         return self.is_ready, {"database": "up" if self.is_ready else "down"}
 
+    async def exposition(self) -> bytes:
+        """Return the counters that the transport keeps, and no readings."""
+        return self.metrics.text({})
+
 
 _SAMPLES: Final[Mapping[Any, Any]] = {
     Any: {"any": "thing"},
     str: "text",
+    bytes: b"\x00\xff",
     int: 7,
     float: 1.5,
     bool: True,

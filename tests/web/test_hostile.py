@@ -12,7 +12,8 @@ import pytest
 
 from engine import limits
 from tests.web.conftest import Server
-from tests.web.samples import SAMPLES, Sample
+from tests.web.sample import Sample
+from tests.web.samples import SAMPLES
 from tests.web.stand_in import DAEMON, MEMBER, StandInEngine
 
 WRITES: Final = [each for each in SAMPLES if each.method != "GET"]
@@ -87,7 +88,9 @@ def wrong_values(name: str, sound: object) -> Iterator[Any]:
 
 def is_sound(name: str, value: object) -> bool:
     """Tell whether a value of the table happens to be a right one for this field."""
-    empty_lists = {"invokers", "runtime_ids", "event_types", "runtimes", "lines"}
+    if name == "value":  # of a property, whose type decides
+        return True
+    empty_lists = {"invokers", "runtime_ids", "event_types", "runtimes", "lines", "members"}
     if name == "revision" and isinstance(value, int) and not isinstance(value, bool):
         return value == 2**31
     return name in empty_lists and value == []
@@ -130,7 +133,7 @@ async def test_a_value_of_the_wrong_sort_is_refused(
     assert stand_in.asked == []
 
 
-@pytest.mark.parametrize("each", WRITES, ids=str)
+@pytest.mark.parametrize("each", [each for each in WRITES if not each.takes_anything], ids=str)
 async def test_an_unknown_field_is_refused_by_name(
     each: Sample, caller: httpx.AsyncClient, stand_in: StandInEngine
 ) -> None:

@@ -13,11 +13,15 @@ from uuid import UUID
 import httpx
 import pytest
 
+from engine.domain.explain import Code
+from engine.domain.views.explain import ExplanationView
 from engine.errors import KINDS
 from tests.web.conftest import Server
-from tests.web.samples import SAMPLES, Sample
+from tests.web.sample import Sample
+from tests.web.samples import SAMPLES
+from tests.web.stand_in import sample
 from tests.web.test_routes import send
-from web import openapi
+from web import openapi, wire
 from web.api import ROUTES
 from web.routing import Route
 
@@ -159,6 +163,9 @@ async def test_answers_are_as_described(each: Sample, server: Server) -> None:
     if content is None:
         assert response.content == b""
         return
+    if each.is_file:
+        assert list(content) == [response.headers["content-type"]]
+        return
     schema = content["application/json"]["schema"]
     assert list(misfits(response.json(), schema)) == []
 
@@ -185,6 +192,24 @@ def test_a_rule_is_described_with_what_it_needs() -> None:
     assert operation_of("create_wakeup")["requestBody"]["required"] is True
 
 
+def test_an_explanation_has_codes_of_a_closed_list() -> None:
+    """W-255: an explanation with an invented code is not as described; that of the enum is."""
+    found = json.loads(wire.dumps(sample(ExplanationView)))
+    schema = DOCUMENT["components"]["schemas"]["ExplanationView"]
+    assert schema["properties"]["code"]["enum"] == list(Code)
+    assert list(misfits(found, schema)) == []
+    assert list(misfits({**found, "code": "invented"}, schema)) != []
+    problem = {**found["problems"][0], "code": "invented"}
+    assert list(misfits({**found, "problems": [problem]}, schema)) != []
+
+
+def test_a_query_beside_a_body_is_described() -> None:
+    """W-034: what a preview takes in its query is a parameter, under its name on the wire."""
+    parameters = operation_of("preview_wakeup")["parameters"]
+    asked = {each["name"]: each["required"] for each in parameters if each["in"] == "query"}
+    assert asked == {"from": False, "wakeup_id": False}
+
+
 def operation_of(name: str) -> dict[str, Any]:
     """Return the operation with this id."""
     (found,) = (
@@ -198,10 +223,9 @@ def operation_of(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("route", [each for each in ROUTES if each.method == "PATCH"])
 def test_a_change_is_described_without_defaults(route: Route) -> None:
-    """What a PATCH does not send keeps its value, so no field of it has a default or is needed."""
+    """What a PATCH does not send keeps its value, so no field of it has a default."""
     schema = DOCUMENT["components"]["schemas"][route.takes.__name__]
-    assert "required" not in schema
-    assert not any("default" in field for field in schema["properties"].values())
+    assert not any("default" in field for field in schema.get("properties", {}).values())
 
 
 async def test_problems_are_as_described(client: httpx.AsyncClient) -> None:

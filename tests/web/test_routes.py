@@ -12,13 +12,14 @@ import httpx
 import pytest
 import trio
 
-from engine.domain.commands import UNSET, tracker
+from engine.domain.commands import UNSET, Command, tracker
 from engine.domain.commands.runs import CreateRun
 from engine.domain.commands.wakeups import CreateRule
 from engine.domain.views.runs import CreatedRunView
 from engine.errors import WakefulError
 from tests.web.conftest import Server
-from tests.web.samples import SAMPLES, Sample
+from tests.web.sample import Sample
+from tests.web.samples import SAMPLES
 from tests.web.stand_in import (
     DAEMON,
     ISSUE,
@@ -34,6 +35,7 @@ from tests.web.stand_in import (
 )
 from web import wire
 from web.api import ROUTES
+from web.schemas.inputs import Input, Nothing
 
 
 async def send(server: Server, each: Sample, token: str | None = None) -> httpx.Response:
@@ -57,12 +59,23 @@ async def test_a_request_becomes_its_command(
     if each.status == 204:
         assert response.content == b""
         assert "content-type" not in response.headers
+    elif each.is_file:
+        assert response.headers["content-type"] == "application/octet-stream"
+        assert response.content == sample(bytes)
+        return
     else:
         assert response.headers["content-type"] == "application/json"
         assert response.headers["x-content-type-options"] == "nosniff"
     if each.answers is not None:
         view = json.loads(wire.dumps(sample(each.answers)))
-        assert response.json() == ({"tasks": view} if "claim" in each.path else view)
+        if each.path.endswith("/claim") or "tasks" in each.full:  # of one runtime, or of many
+            view = {"task" if "/runtimes/" in each.path else "tasks": view}
+        assert response.json() == view
+
+
+def names(fields: type[Input]) -> set[str]:
+    """Return the names that the fields of a body or query have on the wire."""
+    return {field.alias or name for name, field in fields.model_fields.items()}
 
 
 def test_every_route_has_one_sample() -> None:
@@ -73,10 +86,10 @@ def test_every_route_has_one_sample() -> None:
         (found,) = [
             each for each, path in sent if each.method == route.method and address.fullmatch(path)
         ]
+        query = route.asks if route.has_body else route.takes
         if route.has_body:
-            assert set(found.full) == set(route.takes.model_fields)
-        else:
-            assert set(re.findall(r"(\w+)=", found.path)) == set(route.takes.model_fields)
+            assert set(found.full) == names(route.takes)
+        assert set(re.findall(r"(\w+)=", found.path)) == names(query or Nothing)
     assert len(ROUTES) == len(SAMPLES)
 
 
@@ -241,19 +254,46 @@ async def test_the_workspace_is_named_where_there_is_a_choice(
 
 
 @pytest.mark.parametrize(
-    "each", [each for each in SAMPLES if each.asked is not None and each.method == "POST"], ids=str
+    "each",
+    [each for each in SAMPLES if isinstance(each.asked, Command) and each.method == "POST"],
+    ids=str,
 )
-@pytest.mark.parametrize("key", ["a-key", ""])
 async def test_an_idempotency_key_is_not_ignored(
-    each: Sample, key: str, server: Server, stand_in: StandInEngine
+    each: Sample, server: Server, stand_in: StandInEngine
 ) -> None:
-    """A POST that relies on its key is refused before it does anything: keys are not kept yet."""
+    """W-033: a person's change carries its key; a daemon's call, which needs none, is refused."""
     token = DAEMON if each.is_daemon else MEMBER
-    async with server.client(token, **{"Idempotency-Key": key}) as client:
+    async with server.client(token, **{"Idempotency-Key": "a-key"}) as client:
         response = await client.post(each.path, json=each.full)
-    assert response.status_code == 400
-    assert response.json()["code"] == "invalid_input"
-    assert response.json()["details"] == {"field": "Idempotency-Key"}
+    if each.is_daemon:
+        assert response.status_code == 400
+        assert response.json()["details"] == {"field": "Idempotency-Key"}
+        assert stand_in.asked == []
+        return
+    assert response.status_code == each.status
+    (command,) = stand_in.asked
+    assert isinstance(command, Command)
+    assert command.once is not None
+    assert (command.once.key, len(command.once.digest)) == ("a-key", 32)
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "code"),
+    [
+        ("form=2030-01-02T02:04:05Z", "form", "unknown_field"),
+        ("from=2030-01-02T02:04:05", "from", "invalid_input"),
+        ("start=2030-01-02T02:04:05Z", "start", "unknown_field"),
+        ("wakeup_id=1", "wakeup_id", "invalid_input"),
+    ],
+)
+async def test_a_query_beside_a_body_is_read_as_strictly(
+    client: httpx.AsyncClient, stand_in: StandInEngine, query: str, field: str, code: str
+) -> None:
+    """W-034: what a preview does not know in its query, or cannot read, is refused by name."""
+    body = {"kind": "cron", "instruction": "Look.", "cron_expression": "* * * * *"}
+    response = await client.post(f"/issues/WF-12/wakeups/preview?{query}", json=body)
+    assert (response.status_code, response.json()["code"]) == (400, code)
+    assert response.json()["details"] == {"field": field}
     assert stand_in.asked == []
 
 

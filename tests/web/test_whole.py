@@ -7,70 +7,19 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import attrs
 import httpx
 import pytest
 
-from tests.engine.world import running
-from tests.web.conftest import Server, serving
-from tests.web.samples import SAMPLES, Sample
+from tests.web.place import Json, Place, opened
+from tests.web.sample import THING, Sample
+from tests.web.samples import SAMPLES
 from tests.web.stand_in import RUN
-from tests.web.test_openapi import misfits, operation
-
-Json = dict[str, Any]
-RUNTIMES: Final = [{"name": "laptop", "provider": "exec"}]
-
-
-@attrs.frozen(kw_only=True)
-class Place:
-    """A server just started for the first time, and a client for each of its two credentials."""
-
-    server: Server
-    member: httpx.AsyncClient
-    daemon: httpx.AsyncClient
-
-    async def call(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
-        """Make a request as the owner, or for a daemon's path as the daemon, and expect a status.
-
-        The answer must be as the description of the API says.
-        """
-        client = self.daemon if path.startswith("/daemon/") else self.member
-        response = await client.request(method, path, json=body)
-        assert response.status_code == status, response.text
-        described = operation(Sample(method, path, {}, None, None))["responses"]
-        content = described.get(str(status), {}).get("content")
-        if content is None:
-            return response.json() if response.content else None
-        assert list(misfits(response.json(), content["application/json"]["schema"])) == []
-        return response.json()
-
-    async def agent(self, **fields: object) -> Json:
-        """Make an agent on a runtime that is online."""
-        registered = await self.call(
-            "POST", "/daemon/register", {"daemon_id": "d1", "runtimes": RUNTIMES}
-        )
-        runtime_id = registered["runtimes"][0]["id"]
-        body = {"name": "Builder", "runtime_id": runtime_id, **fields}
-        made: Json = await self.call("POST", "/agents", body, status=201)
-        return made
-
-    async def claim(self, agent: Json, **fields: object) -> list[Json]:
-        """Claim runs for the runtime of an agent."""
-        body = {"daemon_id": "d1", "runtime_ids": [agent["runtime_id"]], **fields}
-        tasks: list[Json] = (await self.call("POST", "/daemon/tasks/claim", body))["tasks"]
-        return tasks
 
 
 @pytest.fixture
 async def place(database_url: str) -> AsyncIterator[Place]:
-    async with running(database_url) as engine:
-        made = await engine.bootstrap()
-        async with (
-            serving(engine) as server,
-            server.client(made.member_token) as member,
-            server.client(made.daemon_token) as daemon,
-        ):
-            yield Place(server=server, member=member, daemon=daemon)
+    async with opened(database_url) as ready:
+        yield ready
 
 
 async def test_an_agent_is_woken_by_a_comment(place: Place) -> None:
@@ -287,10 +236,18 @@ NEEDED: Final = frozenset(
         "lines",
         "reason",
         "note",
+        "emoji",
+        "filename",
+        "url",
+        "key",
+        "category",
+        "leader_id",
+        "value",
     }
 )
 # Refusals that are about more than one field, or about the state of things.
 FIELDLESS: Final = frozenset({"body_too_large", "invalid_transition"})
+NO_ID: Final = ("claim", "complete", "preview", "start")  # what follows some names of collections
 # The least that a rule needs beside its agent, so that each other field is looked at.
 RULE: Final[Mapping[str, Any]] = {
     "kind": "event",
@@ -304,11 +261,16 @@ def hostile_bodies(each: Sample, made: Mapping[str, Json]) -> Iterator[tuple[str
 
     Ids in it are those of things that exist.
     """
+    if "tasks" in each.full:
+        yield from hostile_reports(each.full["tasks"][0], made["tasks"])
+        return
     least = {name: each.full[name] for name in each.full if name in NEEDED}
     if set(RULE) <= set(each.full):
         least |= RULE
     if "agent_id" in each.full:
         least["agent_id"] = made["agents"]["id"]
+    if "leader_id" in each.full:
+        least["leader_id"] = made["agents"]["id"]
     if "runtime_ids" in each.full:
         least["runtime_ids"] = [made["agents"]["runtime_id"]]
     if "revision" in each.full:
@@ -321,13 +283,24 @@ def hostile_bodies(each: Sample, made: Mapping[str, Json]) -> Iterator[tuple[str
             yield name, {**least, name: value}
 
 
+def hostile_reports(report: Json, task: Json) -> Iterator[tuple[str | None, Json]]:
+    """Yield a sound report among many, then reports beside it that are not."""
+    sound = report | {"id": task["id"], "dispatched_at": task["dispatched_at"]}
+    yield None, {"tasks": [sound]}
+    for name, value in report.items():
+        for bad in VALUES[type(value)]:
+            yield name, {"tasks": [sound, sound | {name: bad}]}
+    for values in VALUES[list]:
+        yield "tasks", {"tasks": values}
+
+
 def address(each: Sample, made: Mapping[str, Json]) -> str:
     """Return the path of a sample with the ids of things that exist."""
     parts = each.path.replace("WF-12", "WF-1").split("/")
     for place, part in enumerate(parts[:-1]):
-        if part in made and parts[place + 1] != "claim":
+        if part in made and not parts[place + 1].startswith(NO_ID):
             parts[place + 1] = made[part]["id"]
-    return "/".join(parts)
+    return "/".join(parts).replace(f"wakeup_id={THING}", f"wakeup_id={made['wakeups']['id']}")
 
 
 @asynccontextmanager
@@ -364,13 +337,27 @@ async def test_outrageous_values_never_break_the_engine(each: Sample, place: Pla
         claimed = {"dispatched_at": task["dispatched_at"]}
         await place.call("POST", f"/daemon/tasks/{task['id']}/start", claimed)
     rule = {"kind": "every", "interval_seconds": 60, "agent_id": agent["id"], "instruction": "x"}
+    named = {"name": "Made"}
+    entries: Mapping[str, Json] = {
+        "labels": named,
+        "projects": named,
+        "properties": named,
+        "squads": {**named, "leader_id": agent["id"]},
+        "statuses": {**named, "key": "made", "category": "in_progress"},
+    }
+    link = {"filename": "x", "url": "https://example.com/x"}
     made = {
         "agents": agent,
+        "attachments": await place.call("POST", "/attachments", link, status=201),
+        "comments": await place.call("POST", "/issues/WF-1/comments", {"body": "x"}, status=201),
         "issues": {**issue, "id": "WF-1"},
         "tasks": task,
         "wakeups": await place.call("POST", "/issues/WF-1/wakeups", rule, status=201),
         "workspaces": (await place.call("GET", "/me"))["workspaces"][0],
     }
+    for what, entry in entries.items():
+        if f"/{what}/" in each.path:
+            made[what] = await place.call("POST", f"/{what}", entry, status=201)
     path = address(each, made)
     async with caller_of(each, place, made) as client:
         for name, body in hostile_bodies(each, made):
@@ -393,7 +380,10 @@ async def test_outrageous_queries_never_break_the_engine(each: Sample, place: Pl
     path = path.replace(str(RUN), run["id"])
     for name in (part.partition("=")[0] for part in query.split("&")):
         for value in ("", " ", "long" * 1_000, "%_\\", "'", "\x01", "0", "1000000", str(RUN)):
-            response = await place.member.get(path, params={name: value})
+            body = {**RULE, "agent_id": agent["id"]} if each.full else None
+            response = await place.member.request(
+                each.method, path, params={name: value}, json=body
+            )
             assert response.status_code in {200, 400, 404}, (name, value, response.text)
             if response.status_code == 400:
                 assert response.json()["details"]["field"] == name

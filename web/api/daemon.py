@@ -7,18 +7,26 @@ from typing import Any, Final
 import attrs
 
 from engine.domain.commands import runs as ask
-from engine.domain.views.runs import ClaimedRun, RegistrationView, RunStatusView, RunView
+from engine.domain.views.runs import (
+    ClaimedRun,
+    RegistrationView,
+    ReportedRun,
+    RunStatusView,
+    RunView,
+)
 from web.routing import DAEMONS, Call, Routes
 from web.schemas.inputs import Nothing
 from web.schemas.runs import (
     Alive,
     Claim,
     Completion,
+    Completions,
     Failure,
     Messages,
     Progress,
     Registration,
     Start,
+    Starts,
     Waiting,
 )
 
@@ -31,6 +39,20 @@ class ClaimedTasks:
     """The runs that were handed out; none when the wait ended without work."""
 
     tasks: tuple[ClaimedRun, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ClaimedTask:
+    """The run that was handed out, if there was one."""
+
+    task: ClaimedRun | None
+
+
+@attrs.frozen(kw_only=True)
+class ReportedTasks:
+    """What became of each report, in their order."""
+
+    tasks: tuple[ReportedRun, ...]
 
 
 @routes("POST", "/daemon/register", takes=Registration, answers=RegistrationView)
@@ -61,6 +83,25 @@ async def claim_tasks(call: Call[Claim]) -> ClaimedTasks:
     with call.polls.waiting():
         return ClaimedTasks(tasks=tuple(await call.engine.claim(call.principal, command)))
     return ClaimedTasks()
+
+
+@routes("POST", "/daemon/runtimes/{id}/tasks/claim", answers=ClaimedTask)
+async def claim_task(call: Call[Nothing]) -> ClaimedTask:
+    """Take the next run of one runtime, without waiting; `task` is null when there is none."""
+    command = ask.ClaimOne(workspace_id=call.workspace_id, runtime_id=call.id)
+    return ClaimedTask(task=await call.engine.submit(call.principal, command))
+
+
+@routes("POST", "/daemon/tasks/start", takes=Starts, answers=ReportedTasks)
+async def start_runs(call: Call[Starts]) -> ReportedTasks:
+    """Start up to 100 runs; a run that cannot be started keeps none of the others back."""
+    return await _report_all(call, ask.StartRuns, ask.StartRun)
+
+
+@routes("POST", "/daemon/tasks/complete", takes=Completions, answers=ReportedTasks)
+async def complete_runs(call: Call[Completions]) -> ReportedTasks:
+    """End up to 100 runs with their results, each by itself; repeating it changes nothing."""
+    return await _report_all(call, ask.CompleteRuns, ask.CompleteRun)
 
 
 @routes("POST", f"{_TASK}/prepare-lease", answers=RunView)
@@ -109,6 +150,15 @@ async def fail_run(call: Call[Failure]) -> Any:
 async def get_run_status(call: Call[Nothing]) -> Any:
     """Return the status of a run, so that its daemon learns of a cancel."""
     return await call.read(ask.GetRunStatus(workspace_id=call.workspace_id, run_id=call.id))
+
+
+async def _report_all(call: Call[Any], command: type[Any], report: type[Any]) -> ReportedTasks:
+    """Hand a daemon's reports on many runs to the engine."""
+    reports = tuple(
+        report(run_id=sent.pop("id"), **sent) for sent in (each.sent() for each in call.input.tasks)
+    )
+    outcomes = await call.submit(command(workspace_id=call.workspace_id, reports=reports))
+    return ReportedTasks(tasks=outcomes)
 
 
 async def _report(call: Call[Any], command: type[Any]) -> Any:

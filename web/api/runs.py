@@ -10,7 +10,7 @@ from engine.domain.views import Page
 from engine.domain.views.runs import CreatedRunView, RunMessageView, RunView
 from web.routing import Answer, Call, Routes
 from web.schemas.inputs import Nothing, Paging
-from web.schemas.runs import NewRun, RunFilter
+from web.schemas.runs import NewRun, Rerun, RunFilter
 
 routes: Final = Routes("Runs")
 
@@ -31,13 +31,26 @@ async def list_runs(call: Call[RunFilter]) -> Any:
     answers=CreatedRunView,
     statuses=(HTTPStatus.CREATED, HTTPStatus.OK),
 )
-async def create_run(call: Call[NewRun]) -> Answer:
+async def create_run(call: Call[NewRun]) -> Any:
     """Queue a run of an agent by hand; 200 where it joined a run that was pending already."""
     command = ask.CreateRun(
         workspace_id=call.workspace_id, issue_id=call.issue_id, **call.input.sent()
     )
-    run: CreatedRunView = await call.submit(command)
-    return Answer(run, HTTPStatus.CREATED if run.created else HTTPStatus.OK)
+    return await call.submit(command, _created)
+
+
+@routes(
+    "POST",
+    "/issues/{issue}/rerun",
+    takes=Rerun,
+    answers=RunView,
+    statuses=(HTTPStatus.ACCEPTED,),
+)
+async def rerun_issue(call: Call[Rerun]) -> Any:
+    """Run once more what has ended, the latest run by default; cancels what waits in its scope."""
+    return await call.submit(
+        ask.RerunIssue(workspace_id=call.workspace_id, issue_id=call.issue_id, **call.input.sent())
+    )
 
 
 @routes("GET", "/runs/{id}", answers=RunView)
@@ -57,3 +70,7 @@ async def list_run_messages(call: Call[Paging]) -> Any:
 async def cancel_run(call: Call[Nothing]) -> Any:
     """Stop a run that has not ended."""
     return await call.submit(ask.CancelRun(workspace_id=call.workspace_id, run_id=call.id))
+
+
+def _created(run: CreatedRunView) -> Answer:
+    return Answer(run, HTTPStatus.CREATED if run.created else HTTPStatus.OK)

@@ -9,10 +9,17 @@ from typing import Any, Final
 from engine import limits
 from engine.domain.commands import wakeups as ask
 from engine.domain.events import catalogue
+from engine.domain.views.explain import ExplanationView, PreviewView
 from engine.domain.views.wakeups import RuleRunView, RuleView
 from web.routing import Call, Routes, Scope
 from web.schemas.inputs import Nothing
-from web.schemas.wakeups import CheckingIn, EditingInstruction, Enabling, RuleConfiguration
+from web.schemas.wakeups import (
+    CheckingIn,
+    EditingInstruction,
+    Enabling,
+    Previewing,
+    RuleConfiguration,
+)
 
 routes: Final = Routes("Wakeups")
 _RULES: Final = "/issues/{issue}/wakeups"
@@ -45,6 +52,30 @@ async def create_wakeup(call: Call[RuleConfiguration]) -> Any:
         workspace_id=call.workspace_id, issue_id=call.issue_id, draft=call.input.draft()
     )
     return await call.submit(command)
+
+
+@routes(
+    "POST",
+    f"{_RULES}/preview",
+    takes=RuleConfiguration,
+    asks=Previewing,
+    answers=PreviewView,
+    bytes_max=limits.BODY_RULE_BYTES_MAX,
+)
+async def preview_wakeup(call: Call[RuleConfiguration]) -> Any:
+    """Say what would become of a rule, and store nothing.
+
+    `from` is where its times begin, else now; `wakeup_id` names a rule that is edited.
+    """
+    asked = call.query
+    query = ask.PreviewRule(
+        workspace_id=call.workspace_id,
+        issue_id=call.issue_id,
+        draft=call.input.draft(),
+        start=asked.start,
+        rule_id=asked.wakeup_id,
+    )
+    return await call.read(query)
 
 
 @routes("GET", _RULE, answers=RuleView)
@@ -121,6 +152,12 @@ async def check_in_to_wakeup(call: Call[CheckingIn]) -> None:
 async def list_wakeup_runs(call: Call[Nothing]) -> Any:
     """List the latest runs of a rule, newest first."""
     return await call.read(ask.ListRuleRuns(**_rule(call)))
+
+
+@routes("GET", f"{_RULE}/explain", answers=ExplanationView)
+async def explain_wakeup(call: Call[Nothing]) -> Any:
+    """Say why a rule did not fire, and what it will do."""
+    return await call.read(ask.ExplainRule(**_rule(call)))
 
 
 def _rule(call: Call[Any]) -> dict[str, Any]:

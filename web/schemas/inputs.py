@@ -25,6 +25,7 @@ _INSTANT: Final = re.compile(
 )
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
+_FLAGS: Final = {"true": True, "false": False}
 
 _CODES: Final = {"extra_forbidden": "unknown_field", "missing": "missing_field"}
 # What pydantic finds, in our words; a value is never repeated. Our own validators speak for
@@ -75,6 +76,12 @@ def _parse_digits(text: object) -> int:
     return int(text)
 
 
+def _parse_flag(text: object) -> bool:
+    if text not in _FLAGS:
+        raise ValueError("must be true or false")
+    return _FLAGS[str(text)]
+
+
 def listed(items: str) -> Callable[[object], object]:
     """Return what makes the tuple that records hold of a JSON array of `items` (a plural)."""
 
@@ -91,6 +98,7 @@ Instant: TypeAlias = Annotated[datetime, BeforeValidator(_parse_instant)]
 Day: TypeAlias = Annotated[date, BeforeValidator(_parse_day)]
 Whole: TypeAlias = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Revision: TypeAlias = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_parse_flag)]  # of a query, where all is text
 Ids: TypeAlias = Annotated[tuple[Id, ...], BeforeValidator(listed("ids"))]
 Texts: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(listed("texts"))]
 Objects: TypeAlias = Annotated[tuple[dict[str, Any], ...], BeforeValidator(listed("objects"))]

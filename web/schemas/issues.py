@@ -1,4 +1,4 @@
-"""Inputs of issues and comments (api.md, The tracker)."""
+"""Inputs of issues (api.md, The tracker)."""
 
 from __future__ import annotations
 
@@ -50,11 +50,6 @@ class IssueFilter(Paging):
     category: str | None = None
     assignee: Id | None = None
     parent: Id | None = None
+    project: Id | None = None
+    label: Id | None = None
     search: str | None = None
-
-
-class NewComment(Input):
-    """A comment to make, as an answer to `parent_id` if that is given."""
-
-    body: str
-    parent_id: Id | None = None

@@ -23,6 +23,12 @@ class NewRun(Input):
     fire_at: Instant | None = None
 
 
+class Rerun(Input):
+    """Which run of an issue to repeat, by default the latest that has ended."""
+
+    task_id: Id | None = None
+
+
 class OfferedRuntime(Input):
     """One runtime that a daemon offers."""
 
@@ -88,6 +94,30 @@ class Completion(Input):
     output: str = ""
     pr_url: str | None = None
     dispatched_at: Instant | None = None
+
+
+class StartOfOne(Start):
+    """The start of one run among several."""
+
+    id: Id
+
+
+class Starts(Input):
+    """The starts of several runs."""
+
+    tasks: Annotated[tuple[StartOfOne, ...], BeforeValidator(listed("starts"))]
+
+
+class CompletionOfOne(Completion):
+    """The result of one run among several."""
+
+    id: Id
+
+
+class Completions(Input):
+    """The results of several runs."""
+
+    tasks: Annotated[tuple[CompletionOfOne, ...], BeforeValidator(listed("results"))]
 
 
 class Failure(Input):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from engine import limits
-from engine.domain.events import CAPTURED, EVENTS
+from engine.domain.events import EVENTS
 from engine.domain.filters import FilterActor
 from engine.domain.records import Kind, Mode
 from engine.domain.rules import RuleDraft
@@ -34,7 +34,7 @@ _KIND: Final = WithJsonSchema({"type": "string", "enum": [*Kind]})
 _MODE: Final = _described(type="string", enum=[*Mode])
 _EVENT_TYPES: Final = _described(
     type="array",
-    items={"type": "string", "enum": [name for name in EVENTS if name in CAPTURED]},
+    items={"type": "string", "enum": [*EVENTS]},
 )
 _ACTOR_TYPE: Final = _described(type="string", enum=[*FilterActor])
 _AFTER: Final = _described(
@@ -74,6 +74,13 @@ class RuleConfiguration(Input):
     def draft(self) -> RuleDraft:
         """Return the configuration as the domain reads it."""
         return RuleDraft(**{**self.sent(), "event_types": self.event_types or ()})
+
+
+class Previewing(Input):
+    """Where the times of a preview begin, and which rule is judged as edited."""
+
+    start: Annotated[Instant | None, Field(alias="from")] = None
+    wakeup_id: Id | None = None
 
 
 class EditingInstruction(Input):

@@ -54,6 +54,13 @@ class CreateRun(IssueCommand):
 
 
 @attrs.frozen(kw_only=True)
+class RerunIssue(IssueCommand):
+    """Run an agent once more: the run `task_id`, else the issue's latest that has ended (W-111)."""
+
+    task_id: UUID | None = None
+
+
+@attrs.frozen(kw_only=True)
 class CancelRun(Command):
     """Stop a run that has not ended."""
 
@@ -100,6 +107,13 @@ class ClaimRuns(Command):
     runtime_ids: tuple[UUID, ...]
     max_tasks: int = 1
     wait_seconds: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class ClaimOne(Command):
+    """Hand out the next run of one runtime at once, or None: the older form of a claim (W-102)."""
+
+    runtime_id: UUID
 
 
 @attrs.frozen(kw_only=True)
@@ -152,6 +166,20 @@ class CompleteRun(Command):
     output: str = ""
     pr_url: str | None = None
     dispatched_at: datetime | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StartRuns(Command):
+    """The daemon starts several of its claims; each has an outcome of its own."""
+
+    reports: tuple[StartRun, ...]
+
+
+@attrs.frozen(kw_only=True)
+class CompleteRuns(Command):
+    """Several runs are done; each has an outcome of its own."""
+
+    reports: tuple[CompleteRun, ...]
 
 
 @attrs.frozen(kw_only=True)

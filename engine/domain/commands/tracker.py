@@ -7,6 +7,7 @@ person is named by the id of the user everywhere but in `RemoveMember`, which ta
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -198,14 +199,16 @@ class UnarchiveAgent(Command):
 class ListIssues(Query):
     """The issues of a workspace, newest first; each filter narrows.
 
-    `assignee` is the id of a user or an agent, `parent` that of an issue; `search` is literal,
-    without regard to case, in title, description and identifier.
+    `assignee` is the id of a user, an agent or a squad, `parent` that of an issue; `search` is
+    literal, without regard to case, in title, description and identifier.
     """
 
     status: str | None = None
     category: str | None = None
     assignee: UUID | None = None
     parent: UUID | None = None
+    project: UUID | None = None
+    label: UUID | None = None
     search: str | None = None
     limit: int = limits.PAGE_DEFAULT
     offset: int = 0
@@ -227,7 +230,7 @@ class FindIssue(Query):
 
 @attrs.frozen(kw_only=True)
 class CreateIssue(Command):
-    """A new issue; assigned to an agent it queues a run of that agent."""
+    """A new issue; assigned to an agent, or to a squad that an agent leads, it queues a run."""
 
     title: str
     description: str = ""
@@ -264,6 +267,42 @@ class UpdateIssue(IssueCommand):
 @attrs.frozen(kw_only=True)
 class DeleteIssue(IssueCommand):
     """Remove an issue with its comments and rules; its sub-issues stay, without a parent."""
+
+
+@attrs.frozen(kw_only=True)
+class AttachLabel(IssueCommand):
+    """Give an issue a label."""
+
+    label_id: UUID
+
+
+@attrs.frozen(kw_only=True)
+class DetachLabel(IssueCommand):
+    """Take a label from an issue."""
+
+    label_id: UUID
+
+
+@attrs.frozen(kw_only=True)
+class SetProperty(IssueCommand):
+    """Give an issue a value of a property: JSON, judged by the type of the property."""
+
+    property_id: UUID
+    value: Any
+
+
+@attrs.frozen(kw_only=True)
+class ClearProperty(IssueCommand):
+    """Take the value of a property from an issue."""
+
+    property_id: UUID
+
+
+@attrs.frozen(kw_only=True)
+class PatchMetadata(IssueCommand):
+    """Merge a patch into the metadata of an issue (RFC 7396); answers what it is then."""
+
+    patch: Json
 
 
 # --- Comments and timeline ----------------------------------------------------------------------

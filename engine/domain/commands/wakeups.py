@@ -107,3 +107,25 @@ class DeleteRule(IssueCommand):
     """Remove a rule with its inputs; answers None (W-032)."""
 
     rule_id: UUID
+
+
+@attrs.frozen(kw_only=True)
+class PreviewRule(Query):
+    """What would become of a rule if it were saved now: a `PreviewView` (W-034).
+
+    `start` is where its times begin, now unless it is given; `rule_id` is a rule to be judged as
+    edited to the draft.
+    """
+
+    issue_id: UUID
+    draft: RuleDraft
+    start: datetime | None = None
+    rule_id: UUID | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ExplainRule(Query):
+    """Why a rule did not fire, and what it will do: an `ExplanationView` (W-213)."""
+
+    issue_id: UUID
+    rule_id: UUID

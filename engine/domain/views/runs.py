@@ -66,6 +66,16 @@ class RunStatusView:
     status: RunStatus
 
 
+@attrs.frozen(kw_only=True)
+class ReportedRun:
+    """The outcome of one report among many: the run's status now, or why it was refused."""
+
+    id: UUID
+    status: RunStatus | None = None
+    code: str | None = None
+    message: str | None = None
+
+
 # --- Daemons and claims -------------------------------------------------------------------------
 
 
@@ -110,10 +120,12 @@ class ClaimedRun(RunView):
     """A run that was handed out: its generation is `dispatched_at` (W-104).
 
     `prompt` is the whole text for the agent, `token` the credential of this claim, shown once.
-    `wakeup_joined` is null while no other wakeup joined the run.
+    `wakeup_system_rule` names the platform's rule behind it (W-092), `wakeup_joined` holds the
+    notes of the wakeups that joined it; null where there are none.
     """
 
     prompt: str
+    wakeup_system_rule: str | None
     wakeup_joined: str | None
     agent: ClaimedAgentView
     issue: ClaimedIssueView

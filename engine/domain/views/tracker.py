@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
 from uuid import UUID
 
 import attrs
@@ -163,12 +162,21 @@ class AgentView:
     updated_at: datetime
 
 
-# --- Issues, comments, timeline -----------------------------------------------------------------
+# --- Issues and timeline ------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class IssueLabelView:
+    """A label that an issue has."""
+
+    id: UUID
+    name: str
+    color: str | None
 
 
 @attrs.frozen(kw_only=True)
 class IssueView:
-    """An issue."""
+    """An issue; `labels` are in the order of their names, `properties` by the id of each."""
 
     id: UUID
     workspace_id: UUID
@@ -188,27 +196,10 @@ class IssueView:
     project_id: UUID | None
     start_date: date | None
     due_date: date | None
-    labels: tuple[Any, ...]
+    labels: tuple[IssueLabelView, ...]
     properties: Json
     metadata: Json
     revision: int
-    created_at: datetime
-    updated_at: datetime
-
-
-@attrs.frozen(kw_only=True)
-class CommentView:
-    """A comment; `thread_id` is the comment that opened its thread."""
-
-    id: UUID
-    issue_id: UUID
-    parent_id: UUID | None
-    thread_id: UUID
-    author_type: str
-    author_id: UUID | None
-    body: str
-    resolved_at: datetime | None
-    source_task_id: UUID | None
     created_at: datetime
     updated_at: datetime
 

@@ -20,6 +20,10 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
   JOIN access_token k ON k.id = d.token_id
  WHERE d.workspace_id = $1 AND d.daemon_id = $2;
 
+-- name: daemon_of
+-- The daemon that registered a runtime ($2) of this workspace ($1).
+SELECT t.daemon_id FROM agent_runtime t WHERE t.workspace_id = $1 AND t.id = $2;
+
 -- name: candidates
 -- The best run of each agent ($3: of these agents, null: of all) of these runtimes ($1) that could be
 -- handed out now, at most $4: claims that were lost first, then by priority, age and id; beside them
@@ -95,9 +99,9 @@ SELECT a.id
 -- name: promote
 -- Deferred runs ($1) whose time has come get the slots that are free, one a slot, by priority, age
 -- and id. A request that takes the slot at this very moment breaks agent_task_pending_idx: then the
--- whole claim is repeated. Locks: the runs, without waiting.
+-- whole transaction is repeated. Returns where their agents run. Locks: the runs, without waiting.
 UPDATE agent_task_queue q
-   SET status = 'queued'
+   SET status = 'queued', queued_at = wakeful_now()
  WHERE q.id IN (
    SELECT d.id FROM agent_task_queue d
     WHERE d.id = ANY ($1::uuid[]) AND d.status = 'deferred'
@@ -109,10 +113,11 @@ UPDATE agent_task_queue q
            AND (p.status IN ('queued', 'dispatched')
                 OR (p.id = ANY ($1) AND p.status = 'deferred'
                     AND (-p.priority, p.created_at, p.id) < (-d.priority, d.created_at, d.id))))
-      FOR NO KEY UPDATE SKIP LOCKED);
+      FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING (SELECT a.runtime_id FROM agent a WHERE a.id = q.agent_id) AS runtime_id;
 
 -- name: hold
--- The picked runs ($1) that nobody else holds, with what the gate (W-106) and the response need;
+-- The picked runs ($1) that nobody else holds, with what the gate (W-106, W-107) and the response need;
 -- others are looked at again soon. The rule is read without a lock: whoever switches it off cancels
 -- its queued runs under their locks. A lost claim is held by its lease as well, so that a renewal
 -- comes before, and keeps it, or after (W-105): a daemon that prepares never touches the run.
@@ -125,8 +130,10 @@ SELECT q.*, a.name AS agent_name, a.instructions AS agent_instructions,
        w.issue_prefix || '-' || i.number AS issue_identifier, i.title AS issue_title,
        i.description AS issue_description, i.status AS issue_status,
        r.id AS rule_id, r.issue_id AS rule_issue_id, r.agent_id AS rule_agent_id,
-       r.revision AS rule_revision, r.disabled_at AS rule_disabled_at,
-       r.created_by AS rule_created_by, i.id IS NOT NULL AS has_issue, may_invoke(q.originator_user_id, a) AS may_invoke
+       r.revision AS rule_revision, r.enabled AS rule_enabled,
+       r.disabled_at AS rule_disabled_at, r.created_by AS rule_created_by,
+       i.id IS NOT NULL AS has_issue, may_invoke(q.originator_user_id, a) AS may_invoke,
+       a.archived_at IS NULL AND a.runtime_id IS NOT NULL AS has_runtime
   FROM agent_task_queue q
   JOIN agent a ON a.id = q.agent_id
   JOIN workspace w ON w.id = a.workspace_id
@@ -169,6 +176,12 @@ WITH minted AS (
     FROM claimed c
 )
 SELECT c.id, c.runtime_id, c.dispatched_at FROM claimed c;
+
+-- name: give_back
+-- W-104: exactly this claim ($1, claimed at $2) is queued again, as if nobody had had it.
+UPDATE agent_task_queue q
+   SET status = 'queued', dispatched_at = NULL, queued_at = wakeful_now()
+ WHERE q.id = $1 AND q.status = 'dispatched' AND q.dispatched_at = $2 AND q.started_at IS NULL;
 
 -- name: next_look
 -- When looking again can help without an event: the next deferred run, or the instant at which a

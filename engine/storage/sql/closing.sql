@@ -1,17 +1,15 @@
--- What happens to the rules of an issue that is closed or deleted (W-186, W-189).
--- Order of calls: lock_rules, lock_runs, then the change of the issue itself, lock_receipts, and
--- what takes no further row lock.
+-- What happens to the rules of an issue that is deleted (W-189). One that is closed: migrations/0009.
+-- Order of calls: lock_rules, lock_runs, then what else goes, share_listening, lock_inputs, and what
+-- takes no further row lock.
 
 -- name: lock_rules
 -- Locks: rules NO KEY UPDATE, after the issue. Index: issue_wakeup_issue_idx.
 SELECT r.id FROM issue_wakeup r WHERE r.issue_id = $1 ORDER BY r.id FOR NO KEY UPDATE;
 
 -- name: lock_runs
--- Unstarted runs, with $2 only those of rules. Locks: runs NO KEY UPDATE, after the rules.
--- Index: agent_task_issue_idx.
+-- Unstarted runs. Locks: runs NO KEY UPDATE, after the rules. Index: agent_task_issue_idx.
 SELECT q.id FROM agent_task_queue q
  WHERE q.issue_id = $1 AND q.status IN ('queued', 'deferred') AND q.started_at IS NULL
-   AND (q.wakeup_id IS NOT NULL OR NOT $2)
  ORDER BY q.id
    FOR NO KEY UPDATE;
 
@@ -24,27 +22,20 @@ SELECT q.id FROM agent_task_queue q
  ORDER BY q.id
    FOR NO KEY UPDATE;
 
--- name: lock_receipts
--- Listening lock, then the issue's own: nobody takes a row lock after it.
-SELECT pg_advisory_xact_lock_shared(1, wakeful_listening_key($1)),
-       pg_advisory_xact_lock(wakeful_issue_key($1));
+-- name: share_listening
+-- Takes part in the listening lock: cancelled runs are captured.
+SELECT pg_advisory_xact_lock_shared(1, wakeful_listening_key($1));
 
--- name: has_other_rules
--- W-186: whether a rule that is not off came in between the two halves. Read under the issue lock:
--- whoever saves a rule holds it, too, and reads the status under it.
-SELECT EXISTS (SELECT FROM issue_wakeup r
-                WHERE r.issue_id = $1 AND r.disabled_at IS NULL AND r.id <> ALL ($2));
-
--- name: switch_off
--- W-186: rules ($1) off, whatever state they are in, their pending receipts discarded, reserved
--- ones included. Those that were off already keep saying why.
-WITH off AS (
-  UPDATE issue_wakeup r
-     SET enabled = false, disabled_at = wakeful_now(), last_error = $2, updated_at = wakeful_now()
-   WHERE r.id = ANY ($1) AND r.disabled_at IS NULL
-)
-UPDATE issue_wakeup_receipt x SET processed_at = wakeful_now(), task_id = NULL
- WHERE x.wakeup_id = ANY ($1) AND x.processed_at IS NULL;
+-- name: lock_inputs
+-- The issue's lock, and with it those of all other issues that this transaction has facts of already
+-- (its sub-issues lost their parent), in the order of their keys: the flush would otherwise take
+-- them behind it, out of order. Index: capture_buffer_xact_idx.
+SELECT pg_advisory_xact_lock(t.key)
+  FROM (SELECT wakeful_issue_key($1) AS key
+        UNION
+        SELECT wakeful_issue_key(b.issue_id) FROM capture_buffer b
+         WHERE b.xact = pg_current_xact_id()
+         ORDER BY key) t;
 
 -- name: delete_receipts
 DELETE FROM issue_wakeup_receipt x WHERE x.wakeup_id = ANY ($1);

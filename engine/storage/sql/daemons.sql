@@ -62,48 +62,8 @@ SELECT q.id, q.status, q.issue_id, q.runtime_id, q.wakeup_id
 -- Claims that were never started have cost no attempt: they are queued again, where their agent
 -- runs now.
 UPDATE agent_task_queue q
-   SET status = 'queued', dispatched_at = NULL, runtime_id = coalesce(a.runtime_id, q.runtime_id)
+   SET status = 'queued', dispatched_at = NULL, queued_at = wakeful_now(),
+       runtime_id = coalesce(a.runtime_id, q.runtime_id)
   FROM agent a
  WHERE q.id = ANY ($1::uuid[]) AND a.id = q.agent_id
 RETURNING q.runtime_id;
-
--- name: fail_lost
--- W-110: work that was under way ends, each with its entry in the timeline.
-WITH failed AS (
-  UPDATE agent_task_queue q
-     SET status = 'failed', completed_at = wakeful_now(), wait_reason = NULL,
-         failure_reason = 'runtime_recovery', error = $2
-   WHERE q.id = ANY ($1::uuid[])
-  RETURNING q.id, q.issue_id
-)
-INSERT INTO activity_log (workspace_id, issue_id, actor_type, action, details)
-SELECT i.workspace_id, i.id, 'system', 'run_failed',
-       jsonb_build_object('task_id', f.id, 'failure_reason', 'runtime_recovery')
-  FROM failed f
-  JOIN issue i ON i.id = f.issue_id
- ORDER BY f.id;
-
--- name: retry
--- W-110: another attempt with the same note, context and attribution where the agent runs now,
--- unless the run has had its attempts, a successor of its scope is pending already, the agent is
--- archived or the issue gone. The trigger derives the scope.
-INSERT INTO agent_task_queue (
-  agent_id, issue_id, runtime_id, priority, attempt, max_attempts, context, handoff_note,
-  trigger_summary, trigger_comment_id, originator_user_id, accountable_user_id, originator_source,
-  trigger_evidence_kind, trigger_evidence_ref_id, delegated_from_task_id, retry_of_task_id)
-SELECT q.agent_id, q.issue_id, coalesce(a.runtime_id, q.runtime_id), q.priority, q.attempt + 1,
-       q.max_attempts, q.context - 'wakeup_checkin', q.handoff_note, q.trigger_summary,
-       q.trigger_comment_id, q.originator_user_id, q.accountable_user_id, q.originator_source,
-       q.trigger_evidence_kind, q.trigger_evidence_ref_id, q.delegated_from_task_id, q.id
-  FROM agent_task_queue q
-  JOIN agent a ON a.id = q.agent_id AND a.archived_at IS NULL
-  JOIN issue i ON i.id = q.issue_id
- WHERE q.id = ANY ($1::uuid[]) AND q.attempt < q.max_attempts
- ORDER BY q.id
-ON CONFLICT DO NOTHING
-RETURNING runtime_id;
-
--- name: end_claims
--- Credentials and leases of these runs end.
-WITH unleased AS (DELETE FROM run_lease l WHERE l.task_id = ANY ($1::uuid[]))
-DELETE FROM task_token k WHERE k.task_id = ANY ($1::uuid[]);

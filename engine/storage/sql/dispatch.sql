@@ -105,12 +105,26 @@ WITH d AS MATERIALIZED (
     FROM settled t
    WHERE r.id = t.rule_id AND NOT t.delete_rule
 )
-SELECT t.rule_id, t.run_id, t.runtime_id, t.enabled, t.next_fire_at FROM settled t;
+SELECT t.rule_id, t.run_id, t.runtime_id, t.enabled, t.next_fire_at, wakeful_now() AS now
+  FROM settled t;
 
 -- name: record_error
 -- W-076: the error of one rule, in its own short transaction; a locked rule keeps its old text.
 UPDATE issue_wakeup r SET last_error = $2, updated_at = wakeful_now()
  WHERE r.id = (SELECT k.id FROM issue_wakeup k WHERE k.id = $1 FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: record_contention
+-- W-071: what was left to the sweep says so, on every rule of the issue that waits and is not held
+-- at this moment. Index: issue_wakeup_issue_idx.
+UPDATE issue_wakeup r SET last_error = $2, updated_at = wakeful_now()
+ WHERE r.id = ANY (ARRAY(
+   SELECT k.id FROM issue_wakeup k
+    WHERE k.issue_id = $1
+      AND ((k.enabled AND k.next_fire_at <= (SELECT wakeful_now()))
+           OR EXISTS (SELECT FROM issue_wakeup_receipt x
+                       WHERE x.wakeup_id = k.id AND x.processed_at IS NULL
+                         AND x.task_id IS NULL))
+      FOR NO KEY UPDATE SKIP LOCKED));
 
 -- name: sweep
 -- W-075: issues of rules that have something to do, by partial indexes alone, longest untouched
@@ -137,15 +151,17 @@ SELECT c.issue_id, count(*) AS rules
 
 -- name: timers
 -- One reading of the database's clock with what follows from it: the issues whose timers have come,
--- earliest first, and the earliest time that is still to come. Index: issue_wakeup_due_idx.
-WITH t AS MATERIALIZED (SELECT wakeful_now() AS now)
+-- earliest first, since when, and the earliest time that is still to come. Index:
+-- issue_wakeup_due_idx.
+WITH t AS MATERIALIZED (SELECT wakeful_now() AS now), d AS MATERIALIZED (
+  SELECT r.issue_id, min(r.next_fire_at) AS due FROM issue_wakeup r
+   WHERE r.enabled AND r.next_fire_at <= (SELECT t.now FROM t)
+   GROUP BY r.issue_id
+   ORDER BY min(r.next_fire_at), r.issue_id
+   LIMIT $1
+)
 SELECT (SELECT t.now FROM t) AS now,
-       ARRAY(
-         SELECT d.issue_id
-           FROM (SELECT r.issue_id, min(r.next_fire_at) AS due FROM issue_wakeup r
-                  WHERE r.enabled AND r.next_fire_at <= (SELECT t.now FROM t)
-                  GROUP BY r.issue_id) d
-          ORDER BY d.due
-          LIMIT $1) AS issue_ids,
+       ARRAY(SELECT d.issue_id FROM d ORDER BY d.due, d.issue_id) AS issue_ids,
+       ARRAY(SELECT d.due FROM d ORDER BY d.due, d.issue_id) AS since,
        (SELECT min(r.next_fire_at) FROM issue_wakeup r
          WHERE r.enabled AND r.next_fire_at > (SELECT t.now FROM t)) AS due;

@@ -63,7 +63,8 @@ SELECT wakeful_now();
 -- name: hold_owners
 -- Everybody a rule rests on: workspace ($1), agent ($2) with its runtime, the person ($3) and the
 -- issue ($4), held against removal until COMMIT; no row if one of them is not there. Who may do
--- what is read here, for this change alone (W-196). Locks: all five KEY SHARE, in lock order.
+-- what is read here, for this change alone (W-196). Locks, in lock order: KEY SHARE, the issue SHARE:
+-- it neither closes nor opens while a rule of it is saved (W-186).
 SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NOT NULL AS archived
   FROM workspace w
   JOIN agent a ON a.workspace_id = w.id AND a.id = $2
@@ -71,7 +72,7 @@ SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NOT NULL
   JOIN member m ON m.workspace_id = w.id AND m.user_id = $3
   JOIN issue i ON i.workspace_id = w.id AND i.id = $4
  WHERE w.id = $1
-   FOR KEY SHARE OF w, a, t, m, i;
+   FOR KEY SHARE OF w, a, t, m FOR SHARE OF i;
 
 -- name: missing_owner
 -- Which of them it was that `hold_owners` did not find; same parameters.

@@ -80,6 +80,23 @@ SELECT pg_advisory_xact_lock(k.key)
   FROM (SELECT DISTINCT wakeful_issue_key(r.issue_id) AS key
           FROM issue_wakeup r WHERE r.workspace_id = $1 ORDER BY 1) k;
 
+-- name: delete_attached
+-- Labels, reactions and files of its issues and comments, and its inbox. Nobody else gets in, so
+-- that they need no locks before.
+WITH label AS (
+  DELETE FROM issue_to_label x USING issue i WHERE i.workspace_id = $1 AND x.issue_id = i.id
+), reaction AS (
+  DELETE FROM issue_reaction r WHERE r.workspace_id = $1
+), remark AS (
+  DELETE FROM comment_reaction r WHERE r.workspace_id = $1
+), inbox AS (
+  DELETE FROM inbox_item n WHERE n.workspace_id = $1
+), content AS (
+  DELETE FROM attachment_content t USING attachment a
+   WHERE a.workspace_id = $1 AND t.attachment_id = a.id
+)
+DELETE FROM attachment a WHERE a.workspace_id = $1;
+
 -- name: delete_comments
 -- Replies go with what they reply to: the check of the key comes at the end of the statement.
 DELETE FROM comment c USING issue i WHERE i.workspace_id = $1 AND c.issue_id = i.id;
@@ -109,6 +126,28 @@ DELETE FROM agent_task_queue q WHERE q.id = ANY ($1);
 
 -- name: delete_issues
 DELETE FROM issue i WHERE i.workspace_id = $1;
+
+-- name: delete_catalogues
+-- Squads before the agents that lead them, everything else after the issues that have it.
+WITH member AS (
+  DELETE FROM squad_member n USING squad s WHERE s.workspace_id = $1 AND n.squad_id = s.id
+), squad AS (
+  DELETE FROM squad s WHERE s.workspace_id = $1
+), status AS (
+  DELETE FROM issue_status t WHERE t.workspace_id = $1
+), label AS (
+  DELETE FROM issue_label l WHERE l.workspace_id = $1
+), property AS (
+  DELETE FROM issue_property p WHERE p.workspace_id = $1
+)
+DELETE FROM project p WHERE p.workspace_id = $1;
+
+-- name: delete_bookkeeping
+-- What was answered to its requests under a key, and the count of its activations.
+WITH key AS (
+  DELETE FROM idempotency_key k WHERE k.workspace_id = $1
+)
+DELETE FROM workspace_capacity c WHERE c.workspace_id = $1;
 
 -- name: delete_agents
 DELETE FROM agent a WHERE a.workspace_id = $1;
