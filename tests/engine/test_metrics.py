@@ -14,7 +14,7 @@ from engine.domain.claim_gate import REFUSED_REASON
 from engine.domain.commands.wakeups import DeleteRule
 from engine.storage import queries
 from engine.storage.database import Lane, Query
-from tests.engine.foreign import COMMENT, Psql
+from tests.engine.foreign import COMMENT, Psql, until
 from tests.engine.scraping import Samples, grown, scrape
 from tests.engine.test_engines import all_settled, fleet
 from tests.engine.test_sweep import WITHOUT_NOTIFICATION
@@ -53,6 +53,16 @@ BULK: Final = (
     " SELECT i.id, i.workspace_id, 'system', 'one of five'"
     "   FROM issue i, generate_series(1, 5) WHERE i.id = $1"
 )
+
+
+async def steady(engine: Engine) -> None:
+    """Wait until the engine listens, and has done what it does at its start."""
+
+    async def listens() -> bool:
+        return engine.fleet.backend is not None
+
+    await until(listens, "the engine listens")
+    await settled(engine)
 
 
 async def rows(psql: Psql) -> Samples:
@@ -116,6 +126,7 @@ async def test_a_hundred_facts_are_counted_as_the_rows_have_them(
 
 async def test_a_late_commit_is_counted_once(engine: Engine, psql: Psql, world: World) -> None:
     """W-256: what a transaction processed that was open during a scrape is counted by the next."""
+    await steady(engine)
     rule_id = await psql.rule(world, enabled=False)
     for _ in range(3):
         await psql.receipt(rule_id, coalesce_key=None)
@@ -214,7 +225,7 @@ async def test_latencies_are_measured(engine: Engine, psql: Psql, world: World) 
 
 async def test_a_scrape_keeps_nothing_awake(engine: Engine, psql: Psql, world: World) -> None:
     """W-074: a scrape is no work and no sign of life, and it alone asks the database."""
-    await settled(engine)
+    await steady(engine)
     generation, sign = engine.ledger.generation, engine.alarm._last_sign
     await scrape(engine)
     assert engine.ledger.generation == generation
@@ -256,7 +267,7 @@ async def test_a_fact_that_only_a_sweep_found_is_said(
     async with running(database_url) as engine:
         rule = await register(engine, world)
         heard = await register(engine, world, issue=world.other_issue)
-        await settled(engine)
+        await steady(engine)
         await psql.comment(world.other_issue)
         await psql.run(heard.id)
         await psql(WITHOUT_NOTIFICATION)
@@ -295,7 +306,7 @@ async def test_what_was_hinted_is_not_the_sweeps(
     async with running(database_url) as engine:
         await psql.run(unheard)
         rule = await register(engine, world, issue=world.other_issue)
-        await settled(engine)
+        await steady(engine)
         await psql.pause(0.4)  # so that it has heard all for long enough
         async with psql.no_runs():
             await psql.comment(world.other_issue)

@@ -199,6 +199,9 @@ async def test_many_reports_are_what_each_is_alone(floor: Floor, kind: str) -> N
     for first, second, state in zip(one_by_one, together, STATES, strict=True):
         if state != "unknown":
             assert await traces(floor, second.run_id) == await traces(floor, first.run_id), state
+    left = await traces(floor, together[0 if kind == "start" else 2].run_id)
+    assert left["facts"], "a rule heard of it"
+    assert (left["said"] != []) == (kind == "complete")
     again = await floor.report(command)
     assert [(each.status, each.code) for each in again] == expected
     for first, second, state in zip(one_by_one, together, STATES, strict=True):

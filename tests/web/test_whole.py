@@ -243,10 +243,18 @@ NEEDED: Final = frozenset(
         "category",
         "leader_id",
         "value",
+        "instruction",
     }
 )
 # Refusals that are about more than one field, or about the state of things.
 FIELDLESS: Final = frozenset({"body_too_large", "invalid_transition"})
+# What has to be there, or as it is: the name of a field, and where its value stands.
+EXISTING: Final[Mapping[str, tuple[str, str]]] = {
+    "agent_id": ("agents", "id"),
+    "leader_id": ("agents", "id"),
+    "revision": ("wakeups", "revision"),
+    "expected_instruction": ("wakeups", "instruction"),
+}
 NO_ID: Final = ("claim", "complete", "preview", "start")  # what follows some names of collections
 # The least that a rule needs beside its agent, so that each other field is looked at.
 RULE: Final[Mapping[str, Any]] = {
@@ -267,14 +275,9 @@ def hostile_bodies(each: Sample, made: Mapping[str, Json]) -> Iterator[tuple[str
     least = {name: each.full[name] for name in each.full if name in NEEDED}
     if set(RULE) <= set(each.full):
         least |= RULE
-    if "agent_id" in each.full:
-        least["agent_id"] = made["agents"]["id"]
-    if "leader_id" in each.full:
-        least["leader_id"] = made["agents"]["id"]
+    least |= {name: made[of][its] for name, (of, its) in EXISTING.items() if name in each.full}
     if "runtime_ids" in each.full:
         least["runtime_ids"] = [made["agents"]["runtime_id"]]
-    if "revision" in each.full:
-        least["revision"] = made["wakeups"]["revision"]
     if each.path.endswith("/start"):
         least["dispatched_at"] = made["tasks"]["dispatched_at"]
     yield None, least
@@ -333,9 +336,11 @@ async def test_outrageous_values_never_break_the_engine(each: Sample, place: Pla
     issue = await place.call("POST", "/issues", {"title": "Target"}, status=201)
     await place.call("POST", "/issues/WF-1/runs", {"agent_id": agent["id"]}, status=201)
     (task,) = await place.claim(agent, wait_seconds=10)
-    if each.path.endswith(("/complete", "/fail", "/progress", "/messages")):
-        claimed = {"dispatched_at": task["dispatched_at"]}
+    claimed = {"dispatched_at": task["dispatched_at"]}
+    if each.path.endswith(("/complete", "/fail", "/progress", "/messages", "/rerun")):
         await place.call("POST", f"/daemon/tasks/{task['id']}/start", claimed)
+    if each.path.endswith("/rerun"):
+        await place.call("POST", f"/daemon/tasks/{task['id']}/complete", {"output": ""})
     rule = {"kind": "every", "interval_seconds": 60, "agent_id": agent["id"], "instruction": "x"}
     named = {"name": "Made"}
     entries: Mapping[str, Json] = {
