@@ -208,7 +208,9 @@ def _wrong_caller(random: Random, world: World, operation: Operation) -> Request
 def _wrong_path(random: Random, world: World, operation: Operation) -> Request | None:
     headers = _headers(random, world, world.caller(random, operation, allowed=True))
     if random.random() < 0.2:
-        target = operation.at(_ids(random, world, operation)[0]) + random.choice(["/x/x", "//", "/%2F"])
+        target = operation.at(_ids(random, world, operation)[0]) + random.choice(
+            ["/x/x", "//", "/%2F"]
+        )
         return _request(operation, target, headers, b"", set(range(400, 500)))
     names = [name for name, _ in operation.places if name not in _TEXT_PLACES]
     if not names:
