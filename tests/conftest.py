@@ -27,6 +27,11 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _numbers = count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the faults, which take longest, so that no process is left alone with them."""
+    items.sort(key=lambda item: "faults" not in item.path.parts)
+
+
 @contextmanager
 def running(settings: dict[str, str]) -> Iterator[Postgres]:
     """Run a server over a new directory, which goes with it."""
