@@ -5,14 +5,12 @@
 #   PORT=9000           where `make run` serves, if 8765 is taken
 #   ARGS='-k joins -x'  more arguments for pytest or the benchmarks
 #   REQUESTS=1000000    how many requests `make fuzz` sends
-#   MODEL_EXAMPLES=9000 how many random histories `make model` lives through (default 1000)
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the pinned ones
 #   PEERS_PYTHON=...    the interpreters that bench/.venv may be made with, best first
 
 DATA ?= data
 PORT ?=
 ARGS ?=
-MODEL_EXAMPLES ?= 1000
 UPGRADE ?=
 REQUESTS ?= 200000
 PEERS_PYTHON ?= python3.13 python3.12 python3.11 python3
@@ -22,7 +20,7 @@ STAMP := .venv/.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup run test chaos check format fuzz bench peers year oracle model schema errors wheel lock lockpeers clean
+.PHONY: help prerequisites setup run test chaos check format fuzz bench peers year oracle schema errors wheel lock lockpeers clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -85,10 +83,6 @@ year: setup ## Live a year of 200 rules in virtual time, and other long spans (a
 
 oracle: setup ## Compare a million samples of the cron rule with a walk over minutes (about ten minutes)
 	$(BIN)/python -m tests.unit.test_schedule_oracle 1000000 $(ARGS)
-
-model: setup ## Hold the engine against the model of its requirements in random histories (eight minutes)
-	MODEL_EXAMPLES=$(MODEL_EXAMPLES) $(BIN)/pytest -s -o faulthandler_timeout=7200 \
-	  tests/model/test_wakeup_machine.py -k requirements $(ARGS)
 
 schema: setup ## Write migrations/schema.sql and migrations/functions/ anew from the migrations
 	$(BIN)/python -m engine.storage.schema_dump
