@@ -52,7 +52,7 @@ async def _rest(cluster: Cluster, rules: int, seconds: int) -> Row:
         start = time.monotonic() - started
         with trio.fail_after(SECONDS_MAX):
             while not engine.alarm.is_idle():  # noqa: ASYNC110 - nothing tells when it pauses
-                await trio.sleep(0.1)
+                await trio.sleep(0.1)  # paced: nothing tells when it pauses
             await until_idle(engine.ledger)
         before = set((await look()).split("\n"))
         cpu = time.process_time()

@@ -109,5 +109,5 @@ async def _fire(cluster: Cluster, timers: int) -> None:
         await trio.to_thread.run_sync(cluster.psql, DATABASE, script)
         with trio.fail_after(SECONDS_MAX):
             while engine.dispatcher.statistics.started < timers + FACTS:  # noqa: ASYNC110 - a counter
-                await trio.sleep(0.05)
+                await trio.sleep(0.05)  # paced: a counter signals nothing
             await until_idle(engine.ledger)

@@ -16,7 +16,7 @@ from engine.domain.commands.runs import Heartbeat, RegisterDaemon
 from engine.domain.principal import PrincipalKind
 from engine.domain.records import RunStatus
 from engine.domain.views.runs import RegisteredRuntimeView, RegistrationView
-from engine.errors import WakefulError, invalid
+from engine.errors import WakefulError, invalid, not_found
 from engine.service.failing import fail_lost
 from engine.service.registry import Work, serves
 from engine.service.runs import freed
@@ -56,7 +56,8 @@ async def register_daemon(work: Work, command: RegisterDaemon) -> RegistrationVi
 
     A daemon registers when it starts, so it works on nothing yet: claims that were never started
     are queued again, work that was under way fails with `runtime_recovery` and is retried (W-110).
-    Locks runtimes, then runs. Raises 403 for a name of another token, 400 for a field.
+    Locks the workspace, runtimes, then runs. Raises 404 for a workspace that was just deleted, 403
+    for a name of another token, 400 for a field.
     """
     workspace_id, token_id = require_daemon(work)
     daemon_id = require_daemon_id(command.daemon_id)
@@ -70,6 +71,8 @@ async def register_daemon(work: Work, command: RegisterDaemon) -> RegistrationVi
         None if text is None else fields.line(field, text)
         for field, text in (("device_name", command.device_name), ("version", command.version))
     ]
+    if await work.session.fetchval(_sql.hold, workspace_id) is None:
+        raise not_found("workspace")
     bound = await work.session.fetchval(_sql.bind, workspace_id, daemon_id, token_id, *described)
     if bound is None:
         raise daemon_mismatch()

@@ -9,7 +9,7 @@ import pytest
 
 from engine import limits
 from engine.domain.commands.runs import Heartbeat, RegisterDaemon, RuntimeDraft
-from engine.domain.commands.tracker import CreateToken, UpdateAgent
+from engine.domain.commands.tracker import CreateToken, DeleteWorkspace, UpdateAgent
 from engine.domain.principal import Principal
 from tests.service.runs_seed import Floor, floor, refused
 
@@ -105,6 +105,14 @@ async def test_a_bad_registration_is_refused(
 
 
 # --- Recovery -----------------------------------------------------------------------------------
+
+
+async def test_a_registration_beside_a_deletion_is_refused(floor: Floor) -> None:
+    """W-189: a daemon that was let in before its workspace went finds it gone; that is no 500."""
+    owner = floor.world.o
+    await floor.execute(owner, DeleteWorkspace(workspace_id=floor.world.workspace_id))
+    assert await refused(floor, floor.world.daemon, registering()) == "not_found"
+    assert await floor.sql("SELECT FROM daemon") == []
 
 
 async def test_work_of_a_restarted_daemon_is_retried(floor: Floor) -> None:

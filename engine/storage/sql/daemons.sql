@@ -1,5 +1,10 @@
 -- Daemons and their runtimes: registration, signs of life, and what a restart left in flight.
 
+-- name: hold
+-- The token's workspace, so that nobody removes it before COMMIT (W-189). No row: it is gone, and
+-- the token with it. Locks: workspace KEY SHARE.
+SELECT w.id FROM workspace w WHERE w.id = $1 FOR KEY SHARE OF w;
+
 -- name: bind
 -- W-102: a daemon's name belongs to the token that registered it first. When that is revoked or has
 -- expired, the name is for a token of the same person, or of an owner or admin of the workspace: who
