@@ -13,6 +13,7 @@ from cli.connection import Failure, Found, calling, server_options
 from cli.durations import DURATION
 from cli.events import events
 from cli.explaining import print_explanation
+from cli.keys import key_option
 from cli.output import Format, field, note, output_option, print_items, print_json
 from client.api import Json, Wakeful
 from client.errors import ApiError
@@ -32,6 +33,12 @@ _RUNS: Final = {
     "STATUS": field("status"),
     "CREATED": field("created_at"),
     "CHECK-IN": field("checkin_note"),
+}
+_PAUSED: Final = {
+    "ISSUE": field("issue_id"),
+    "ID": field("id"),
+    "AGENT": field("agent_id"),
+    "REASON": field("paused_reason"),
 }
 # Which kind the options for what a rule waits for belong to, where --kind does not say it.
 _KIND_OF: Final = {
@@ -86,8 +93,9 @@ def _configuration(command: F) -> F:
 @wakeup.command("create")
 @click.argument("issue", metavar="ISSUE")
 @_configuration
+@key_option
 @server_options
-def create(found: Found, issue: str, **options: Any) -> None:
+def create(found: Found, issue: str, idempotency_key: str | None, **options: Any) -> None:
     """Save a new rule.
 
     A watched run that is busy is tried once more after 250 ms; nothing else is repeated, since a
@@ -96,7 +104,7 @@ def create(found: Found, issue: str, **options: Any) -> None:
     body = _body(found, **options)
     with calling(found) as api:
         _name_agent(api, body)
-        print_json(api.create_wakeup(issue, body))
+        print_json(api.create_wakeup(issue, body, idempotency_key=idempotency_key))
 
 
 @wakeup.command("update")
@@ -171,11 +179,7 @@ def list_rules(found: Found, issue: str, output: Format) -> None:
 def get(found: Found, issue: str, wakeup: str, output: Format) -> None:
     """Show one rule."""
     with calling(found) as api, _known():
-        rule = api.wakeup(issue, wakeup)
-    if output is Format.JSON:
-        print_json(rule)
-    else:
-        print_items([rule], _RULES)
+        _print_rule(api.wakeup(issue, wakeup), output)
 
 
 @wakeup.command("runs")
@@ -193,14 +197,28 @@ def runs(found: Found, issue: str, wakeup: str, output: Format) -> None:
         print_items(latest, _RUNS)
 
 
+@wakeup.command("paused")
+@output_option
+@server_options
+def paused(found: Found, output: Format) -> None:
+    """List the rules that were stopped from running away, on open issues."""
+    with calling(found) as api:
+        rules = api.paused_wakeups()
+    if output is Format.JSON:
+        print_json(rules)
+    else:
+        print_items(rules, _PAUSED)
+
+
 @wakeup.command("trigger")
 @click.argument("issue", metavar="ISSUE")
 @click.argument("wakeup", metavar="WAKEUP")
+@key_option
 @server_options
-def trigger(found: Found, issue: str, wakeup: str) -> None:
+def trigger(found: Found, issue: str, wakeup: str, idempotency_key: str | None) -> None:
     """Wake the agent now."""
     with calling(found) as api, _known():
-        api.trigger_wakeup(issue, wakeup)
+        api.trigger_wakeup(issue, wakeup, idempotency_key=idempotency_key)
     print_json({"id": wakeup, "triggered": True})
 
 
@@ -209,26 +227,43 @@ def trigger(found: Found, issue: str, wakeup: str) -> None:
 @click.argument("wakeup", metavar="WAKEUP")
 @click.option("--rearm", is_flag=True, help="Let a rule that has fired once fire again.")
 @click.option("--at", help="The new time of a rule of kind at: RFC 3339 with an offset.")
+@click.option("--after", "after_seconds", type=DURATION, help="The same, so long from now.")
+@output_option
 @server_options
-def enable(found: Found, issue: str, wakeup: str, rearm: bool, at: str | None) -> None:  # noqa: FBT001 - click passes by name
+def enable(
+    found: Found,
+    *,
+    issue: str,
+    wakeup: str,
+    rearm: bool,
+    at: str | None,
+    after_seconds: int | None,
+    output: Format,
+) -> None:
     """Switch a rule on again as it is stored."""
+    if at is not None and after_seconds is not None:
+        raise Failure("give --at or --after, not both")
     with calling(found) as api, _known():
-        body: Json = {"revision": api.wakeup(issue, wakeup)["revision"]}
+        rule = api.wakeup(issue, wakeup)
+        body: Json = {"revision": rule["revision"]}
         if rearm:
             body["rearm"] = True
+        if after_seconds is not None:
+            at = _time_after(api, rule, after_seconds)
         if at is not None:
             body["at"] = at
-        print_json(api.enable_wakeup(issue, wakeup, body))
+        _print_rule(api.enable_wakeup(issue, wakeup, body), output)
 
 
 @wakeup.command("disable")
 @click.argument("issue", metavar="ISSUE")
 @click.argument("wakeup", metavar="WAKEUP")
+@output_option
 @server_options
-def disable(found: Found, issue: str, wakeup: str) -> None:
+def disable(found: Found, issue: str, wakeup: str, output: Format) -> None:
     """Switch a rule off."""
     with calling(found) as api, _known():
-        print_json(api.disable_wakeup(issue, wakeup))
+        _print_rule(api.disable_wakeup(issue, wakeup), output)
 
 
 @wakeup.command("checkin")
@@ -287,6 +322,27 @@ def _body(
         raise Failure("give one of --event, --after, --at, --every, --cron")
     body.setdefault("kind", kinds[0])
     return body
+
+
+def _print_rule(rule: Json, output: Format) -> None:
+    if output is Format.JSON:
+        print_json(rule)
+    else:
+        print_items([rule], _RULES)
+
+
+def _time_after(api: Wakeful, rule: Json, seconds: int) -> str:
+    """Return the time so long from now, by the server's clock: this machine's may be wrong."""
+    draft = {
+        "kind": "at",
+        "after_seconds": seconds,
+        "agent_id": rule["agent_id"],
+        "instruction": rule["instruction"],
+    }
+    query = {"wakeup_id": rule["id"]}
+    (planned,) = api.preview_wakeup(rule["issue_id"], draft, query)["next_times"]
+    at: str = planned["at"]
+    return at
 
 
 def _name_agent(api: Wakeful, body: Json) -> None:

@@ -3,13 +3,15 @@
 Issues are named by id or identifier (`WF-12`), everything else by id. Every method raises
 `ApiError`; none but `create_wakeup` ever calls twice. A caller who may have to repeat what creates
 something gives it an `idempotency_key`, 1 to 255 printable ASCII characters: for 24 hours the same
-call under the same key is answered as the first one was, and not carried out again.
+call under the same key is answered as the first one was, and not carried out again. Keys are those
+of a person or an agent: another run of the same agent has the same ones.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -271,6 +273,11 @@ class Wakeful:
         time.sleep(limits.SOURCE_BUSY_PAUSE_SECONDS)  # noqa: TID251 - W-202 fixes this pause
         return self._create(path, body, idempotency_key)
 
+    def paused_wakeups(self) -> list[Json]:
+        """Return the paused rules of open issues, at most 200."""
+        rules: list[Json] = self._call("GET", "/issue-wakeup-paused")
+        return rules
+
     def preview_wakeup(self, issue: str, body: Json, query: Json) -> Json:
         """Return what would become of a rule; `query` may have `from` and `wakeup_id`."""
         path = _path("issues", issue, "wakeups", "preview")
@@ -317,7 +324,7 @@ class Wakeful:
         """Yield a list to its end, page by page."""
         for page in range(limits.PAGES_MAX):
             query = {"limit": limits.PAGE_MAX, "offset": page * limits.PAGE_MAX}
-            items: list[Json] = self._call("GET", path, query=query)["items"]
+            items: list[Json] = self._call("GET", path, query=query, read=itemgetter("items"))
             yield from items
             if len(items) < limits.PAGE_MAX:
                 return
@@ -326,8 +333,14 @@ class Wakeful:
         return self._object("POST", path, body=body, headers=_keyed(key))
 
     def _object(self, method: str, path: str, **parts: Any) -> Json:
-        answer: Json = self._call(method, path, **parts)
+        answer: Json = self._call(method, path, **parts, read=_an_object)
         return answer
+
+
+def _an_object(answered: Any) -> Json:
+    if not isinstance(answered, dict):
+        raise TypeError
+    return answered
 
 
 def _keyed(key: str | None) -> dict[str, str] | None:

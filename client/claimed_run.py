@@ -2,7 +2,8 @@
 
 The server decides, this follows: a start that is refused runs nothing, a run that is stopped there
 ends its work here, and what came of the work is reported until the server has it (W-113), however
-long it is away.
+long it is away. Only the word of the server itself ends work; a report that it cannot take, for
+whatever reason, becomes a plain failure, so that the run does not stay running.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import structlog
 import trio
 
 from client import limits
-from client.daemon_api import Claim, DaemonApi
-from client.errors import ApiError
+from client.daemon_api import RUNNING, Claim, DaemonApi
+from client.errors import INTERNAL, ApiError
 from client.execution import Outcome
 from client.patience import Pauses, jittered, patiently
 from client.transcript import Transcript
@@ -27,11 +28,11 @@ Mind: TypeAlias = Callable[[Claim, Transcript], Awaitable[Outcome]]
 """Carries out a claim and returns how that ended; cancelling it stops what it does."""
 
 _log = structlog.get_logger(__name__)
-_RUNNING: Final = "running"
 _FAILED: Final = "agent_error"
 _STOPPED: Final = "runtime_recovery"  # tried again, as what a killed daemon leaves behind (W-110)
-_STOPPED_TEXT: Final = "the daemon was stopped while it worked on this run"
-_UNDELIVERABLE: Final = frozenset(("invalid_input", "body_too_large", "payload_too_large"))
+_UNDELIVERABLE: Final = frozenset(
+    ("invalid_input", "body_too_large", "payload_too_large", INTERNAL)
+)
 
 
 @attrs.define(kw_only=True)
@@ -50,10 +51,21 @@ class _Left(Enum):
 
     WITHDRAWN = auto()  # the run is not ours any more, or was stopped: nothing to report
     STOPPED = auto()  # the daemon stops
+    UNWATCHED = auto()  # the server refuses to say whether the run still runs
+
+
+_LEFT_TEXTS: Final = {
+    _Left.STOPPED: "the daemon was stopped while it worked on this run",
+    _Left.UNWATCHED: "the daemon was refused the status of this run and ended its work",
+}
 
 
 class ClaimedRun:
-    """A claim in hand. `outcome` is how the work ended, None as long as it has not."""
+    """A claim in hand. `outcome` is how the work ended, None as long as it has not.
+
+    `is_left_behind` once the server could take no report of it: the run stays as it is there, until
+    the daemon registers anew (W-110).
+    """
 
     def __init__(
         self,
@@ -67,6 +79,8 @@ class ClaimedRun:
         """`seconds_between_looks` paces the questions whether the run still runs."""
         self.claim = claim
         self.outcome: Outcome | None = None
+        self.is_left_behind = False
+        self._is_undelivered = False
         self._api = api
         self._mind = mind
         self._stop = stop
@@ -74,6 +88,12 @@ class ClaimedRun:
         self._lost = trio.Event()
         self._left: _Left | None = None
         self._log = _log.bind(run=claim.run_id, issue=claim.identifier, wakeup=claim.wakeup_id)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its work ended badly, or what came of it could not be delivered."""
+        is_bad = self.outcome is not None and self.outcome.exit_code != 0
+        return is_bad or self._is_undelivered
 
     def lose(self) -> None:
         """End the work and report nothing: the run was handed out again."""
@@ -89,6 +109,7 @@ class ClaimedRun:
             await self._work()
         except ApiError as error:
             self._log.warning("run_dropped", code=error.code)
+            self.is_left_behind = error.code == INTERNAL
 
     async def _work(self) -> None:
         """Do the work of a started run, send its transcript meanwhile, and report.
@@ -150,9 +171,11 @@ class ClaimedRun:
                 if error.is_passing:
                     await pauses.pause(error)
                     continue
-                status = error.code
+                self._log.warning("run_unwatched", code=error.code)
+                leave(_Left.UNWATCHED)
+                return
             pauses.begin_anew()
-            if status != _RUNNING:
+            if status != RUNNING:
                 leave(_Left.WITHDRAWN)
                 return
 
@@ -163,7 +186,15 @@ class ClaimedRun:
         if self.outcome is None and self._left is _Left.WITHDRAWN:
             self._log.info("run_withdrawn")
             return
-        if not await self._reported(self._send_report):
+        try:
+            is_answered = await self._reported(self._send_report)
+        except ApiError as error:
+            if error.code not in _UNDELIVERABLE:
+                raise
+            self._log.warning("report_undeliverable", code=error.code)
+            self._is_undelivered = True
+            is_answered = await self._reported(partial(self._send_failure, error))
+        if not is_answered:
             self._log.warning("run_unreported")
             return
         if self.outcome is None:
@@ -173,23 +204,19 @@ class ClaimedRun:
 
     async def _send_report(self) -> None:
         if self.outcome is None:
-            await self._api.fail(self.claim, _STOPPED_TEXT, _STOPPED)
+            assert self._left is not None, "work ends by itself or for a reason"
+            await self._api.fail(self.claim, _LEFT_TEXTS[self._left], _STOPPED)
         elif self.outcome.exit_code != 0:
             error = self.outcome.errors.strip()
             error = error or f"the command ended with {self.outcome.exit_code}"
             await self._api.fail(self.claim, error, _FAILED)
         else:
-            await self._complete(self.outcome.output)
+            await self._api.complete(self.claim, self.outcome.output)
 
-    async def _complete(self, output: str) -> None:
-        """Report success; an output that the server cannot take fails the run, with the reason."""
-        try:
-            await self._api.complete(self.claim, output)
-        except ApiError as error:
-            if error.code not in _UNDELIVERABLE:
-                raise
-            text = f"the output could not be delivered: {error.message}"
-            await self._api.fail(self.claim, text, _FAILED)
+    async def _send_failure(self, refusal: ApiError) -> None:
+        """Report, in place of what the server could not take, that it could not."""
+        text = f"what came of this run could not be delivered: {refusal.message}"
+        await self._api.fail(self.claim, text, _STOPPED if self.outcome is None else _FAILED)
 
     async def _reported(
         self, call: Callable[[], Awaitable[None]], *, keep_lease: bool = False

@@ -6,9 +6,9 @@ Nothing is retried here: a call whose answer was lost may have taken effect.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit
 
 import attrs
@@ -17,8 +17,16 @@ import httpx
 from client import limits
 from client.errors import UNEXPECTED, ApiError, UnreachableError
 
+Read: TypeAlias = Callable[[Any], Any]
+"""Makes a value of the JSON of an answer (None: it had none).
+
+Raises LookupError, TypeError or ValueError for JSON that Wakeful never answers to this call.
+"""
+
 UNIX: Final = "unix:"
 _NO_CONTENT: Final = 204
+_PROBLEM: Final = "urn:wakeful:problem:"  # with the code, the type of every refusal of Wakeful
+_FOREIGN: Final = (LookupError, TypeError, ValueError, RecursionError)
 _TIMEOUT: Final = httpx.Timeout(limits.ANSWER_SECONDS_MAX, connect=limits.CONNECT_SECONDS_MAX)
 
 
@@ -63,6 +71,11 @@ class Server:
             return False
 
 
+def as_it_is(answered: Any) -> Any:
+    """Read any JSON."""
+    return answered
+
+
 class Connection:
     """A synchronous connection; `transport` replaces the network in tests."""
 
@@ -88,12 +101,13 @@ class Connection:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         file: tuple[str, bytes] | None = None,
+        read: Read = as_it_is,
     ) -> Any:
-        """Return the JSON of an answer, None where it has none.
+        """Return what `read` makes of the JSON of an answer, which is None where it has none.
 
         Query fields that are None are left out. A `file`, its name and content, goes out as a form
-        in place of a body. Raises `ApiError` for a refusal and `UnreachableError` where no answer
-        came.
+        in place of a body. Raises `ApiError` for a refusal and for an answer that is not Wakeful's
+        (`unexpected_answer`), and `UnreachableError` where no answer came.
         """
         files = None if file is None else {"file": file}
         try:
@@ -102,7 +116,7 @@ class Connection:
             )
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failure(self.server, error) from error
-        return answer(response)
+        return answer(response, read)
 
 
 class AsyncConnection:
@@ -131,6 +145,7 @@ class AsyncConnection:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         answer_seconds: float = limits.ANSWER_SECONDS_MAX,
+        read: Read = as_it_is,
     ) -> Any:
         """As `Connection.call`; `answer_seconds` is how long the answer may take."""
         timeout = httpx.Timeout(answer_seconds, connect=limits.CONNECT_SECONDS_MAX)
@@ -140,25 +155,33 @@ class AsyncConnection:
             )
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failure(self.server, error) from error
-        return answer(response)
+        return answer(response, read)
 
 
-def answer(response: httpx.Response) -> Any:
-    """Return the JSON of a good answer, None for an empty one; raise `ApiError` for any other."""
-    if response.is_success:
-        if response.status_code == _NO_CONTENT or not response.content:
-            return None
-        try:
-            return response.json()
-        except ValueError:
-            raise _no_wakeful(response) from None
+def answer(response: httpx.Response, read: Read = as_it_is) -> Any:
+    """Return what `read` makes of a good answer; raise `ApiError` for any other.
+
+    What Wakeful never answers is not taken for its word, whatever its status and however well
+    formed it is: a proxy may have written it.
+    """
     try:
-        problem = response.json()
-        code, message = problem["code"], problem["detail"]
-    except (ValueError, KeyError, TypeError):
+        if response.is_success:
+            is_empty = response.status_code == _NO_CONTENT or not response.content
+            return read(None if is_empty else response.json())
+        refusal = _refusal(response)
+    except _FOREIGN:
         raise _no_wakeful(response) from None
+    raise refusal
+
+
+def _refusal(response: httpx.Response) -> ApiError:
+    """Return the refusal in a problem document of Wakeful; raises as a `Read` for any other."""
+    problem = response.json()
+    code = problem["code"]
+    if problem["type"] != f"{_PROBLEM}{code}":
+        raise ValueError
     details = problem.get("details")
-    raise ApiError(code, message, status=response.status_code, details=details)
+    return ApiError(code, problem["detail"], status=response.status_code, details=details)
 
 
 def _given(query: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -3,7 +3,8 @@
 It outlives the server: while that is away it tries again, commands that run go on, and what came
 of them is reported when the server is back. Back again, the daemon registers anew, which gives it
 the runs whose claims were answered to nobody; with runs in hand it waits for their ends first,
-because a registration ends what the server thinks is under way (W-110).
+because a registration ends what the server thinks is under way (W-110). So it also ends a run of
+which the server could take no report at all.
 
 Stopping has three steps: nothing is claimed any more and what runs goes on for a while; then it is
 ended and reported as lost, to be tried again; `abandon` leaves everything as it is at once.
@@ -88,7 +89,7 @@ class Daemon:
         self._everything = trio.CancelScope()
         self._claiming = trio.CancelScope()
         self.failed_run: str | None = None
-        """The id of the latest run whose work ended with another exit code than 0."""
+        """The id of the latest run whose work ended badly, or whose output was not taken."""
         self.abandoned = 0
         """How many runs were in hand when everything was ended at once."""
 
@@ -105,8 +106,8 @@ class Daemon:
     async def run(self, *, once: bool = False) -> None:
         """Claim and carry out until `stop`, or with `once` until one run has ended.
 
-        Raises the `ApiError` of a claim that no waiting can mend, such as a revoked token; then
-        nothing can be reported either, and all work is ended.
+        Raises the `ApiError` of a claim that no waiting can mend, such as a revoked token; before
+        that all work is ended, and reported as lost where the server still takes that.
         """
         refusal = None
         with self._everything:
@@ -119,7 +120,8 @@ class Daemon:
                             await self._claim_all(runs, once=once)
                         except ApiError as error:
                             refusal = error
-                            runs.cancel_scope.cancel()
+                            self._stop.asked.set()
+                            self._stop.grace_over.set()
                 services.cancel_scope.cancel()
         if refusal is not None:
             raise refusal
@@ -219,8 +221,10 @@ class Daemon:
             if older_ended is not None:
                 await older_ended.wait()
             await held.carry_out()
-            if held.outcome is not None and held.outcome.exit_code != 0:
+            if held.has_failed:
                 self.failed_run = run_id
+            if held.is_left_behind:
+                self._owes_registration = True
         finally:
             ended.set()
             if self._in_hand[run_id] is held:

@@ -1,4 +1,4 @@
-"""What can go wrong in a call: the server refused it, or it was not reached."""
+"""What can go wrong in a call: the server refused it, or was not reached, or another answered."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 UNREACHABLE: Final = "unreachable"
 UNEXPECTED: Final = "unexpected_answer"
+INTERNAL: Final = "internal_error"  # a mistake of the server
 _SERVER_ERRORS: Final = 500
 _PASSING: Final = frozenset((408, 429))  # timed out, too many requests
-_NOT_FOUND: Final = 404
 
 
 class ApiError(Exception):
@@ -36,13 +36,14 @@ class ApiError(Exception):
     def is_passing(self) -> bool:
         """Tell whether the server may answer otherwise later: it is away, stopping or busy.
 
-        A 404 that is not Wakeful's comes from a proxy that has no server behind it at the moment.
+        An answer that is not Wakeful's, whatever it says, comes from somebody who stands before the
+        server and speaks in its place for a while.
         """
-        if self.status is None:
-            return self.code == UNREACHABLE
-        if self.code == UNEXPECTED and self.status == _NOT_FOUND:
+        if self.code in (UNREACHABLE, UNEXPECTED):
             return True
-        return self.status >= _SERVER_ERRORS or self.status in _PASSING
+        return self.status is not None and (
+            self.status >= _SERVER_ERRORS or self.status in _PASSING
+        )
 
 
 class UnreachableError(ApiError):

@@ -28,6 +28,7 @@ STATUS_CALLS_PER_SECOND_MAX: Final = 8  # of all commands together: more of them
 STATUS_ANSWER_SECONDS: Final = 10  # a question is asked again sooner than it times out elsewhere
 PAUSE_SECONDS_MIN: Final = 0.1  # doubles while the server is away
 PAUSE_SECONDS_MAX: Final = 5  # a restarted server is found within that and its jitter
+INTERNAL_ERRORS_MAX: Final = 30  # of one call: two minutes for a bad version to give way
 PAUSE_JITTER: Final = 0.5  # a pause is that share shorter or longer, or all daemons come at once
 STOP_SECONDS_MAX: Final = 5  # after SIGTERM a command has that long, then comes SIGKILL
 GRACE_SECONDS: Final = 25  # a stopping daemon lets commands run that long; as `wakeful serve` does

@@ -1,5 +1,8 @@
 """How a daemon waits for a server that is away or busy: again and again, in growing pauses.
 
+Only what the server calls a mistake of its own is not repeated for ever: some calls it would never
+answer otherwise, and each would hold a run and its place in the daemon.
+
 The pauses have jitter, so that the daemons of a server that comes back do not all come at once.
 """
 
@@ -13,7 +16,7 @@ import structlog
 import trio
 
 from client import limits
-from client.errors import ApiError
+from client.errors import INTERNAL, ApiError
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -27,7 +30,7 @@ class Pauses:
 
     async def pause(self, error: ApiError) -> None:
         """Wait before the attempt that follows this failure."""
-        _log.info("server_away", code=error.code)
+        _log.info("server_away", code=error.code, status=error.status)
         await trio.sleep(jittered(self._seconds))
         self._seconds = min(2 * self._seconds, limits.PAUSE_SECONDS_MAX)
 
@@ -45,14 +48,16 @@ def jittered(seconds: float) -> float:
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     """Repeat a call while the server is away or busy; it must be repeatable.
 
-    Raises the `ApiError` that no waiting can mend.
+    Raises the `ApiError` that no waiting can mend: a refusal, or one `internal_error` too many.
     """
     pauses = Pauses()
+    mistakes = 0
     while True:
         try:
             return await call()
         except ApiError as error:
-            if not error.is_passing:
+            mistakes += error.code == INTERNAL
+            if not error.is_passing or mistakes == limits.INTERNAL_ERRORS_MAX:
                 raise
             failure = error
         await pauses.pause(failure)

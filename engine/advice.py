@@ -81,6 +81,10 @@ ADVICE: Final[Mapping[str, Advice]] = MappingProxyType(
             "The issue has 32 enabled wakeups already, or the workspace 1,000.",
             "Disable or delete some that are not needed any more.",
         ),
+        "upload_capacity_exceeded": Advice(
+            "The workspace has 1 GiB of files already that hang on no issue and no comment.",
+            "Bind or delete some, or wait: a file that hangs on nothing for a day is deleted.",
+        ),
         "not_authenticated": Advice(
             "No token, several, or one that means nothing (any more).",
             "Send one valid token as `Authorization: Bearer`.",
@@ -90,8 +94,9 @@ ADVICE: Final[Mapping[str, Advice]] = MappingProxyType(
             "Ask an owner or admin of the workspace, or an administrator of the instance.",
         ),
         "cannot_invoke_agent": Advice(
-            "The agent is private, and the person behind the call is not among its invokers.",
-            "Ask the agent's owner to be let in, or choose another agent.",
+            "The agent is private and the person behind the call is not among its invokers, or the"
+            " person is to repeat a run of a wakeup that somebody else has left.",
+            "Ask the agent's owner to be let in, choose another agent, or leave your own wakeup.",
         ),
         "no_human_principal": Advice(
             "The call comes from a run that no person stands behind, or not any more.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -44,6 +44,7 @@ from engine.domain.commands.tracker import Authenticate, Bootstrap, FindIssue, F
 from engine.domain.principal import NOBODY, Principal
 from engine.errors import WakefulError, invalid
 from engine.metrics import Metrics
+from engine.service.registry import Work
 from engine.settings import Settings
 from engine.storage import migrate, queries
 from engine.storage.database import Database, open_loop
@@ -97,7 +98,7 @@ class Engine:
             self._clock,
         )
         self.hints.hurry = self.dispatcher.hurry
-        self._executor = Executor(database, self.hints.after_use_case, self.metrics)
+        self._executor = Executor(database, self._after_use_case, self.metrics)
         self.fleet = Fleet(database, runtime, self.hints.look_at)
         self._plans = Plans(
             database, runtime, self.fleet, settings.sweep_seconds or float(limits.SWEEP_SECONDS)
@@ -153,7 +154,6 @@ class Engine:
                         dsn, begin=_gateway.begin, flush=_gateway.flush, busy=_engines.busy
                     )
                 )
-            services = await stack.enter_async_context(trio.open_nursery())
             runtime = await stack.enter_async_context(
                 Runtime.open(
                     ledger,
@@ -161,7 +161,10 @@ class Engine:
                     grace_seconds=_stop_grace(settings),
                 )
             )
-            stack.callback(services.cancel_scope.cancel)  # first of all, nothing new comes in
+            # Inside of the runtime: cancelled first, so that nothing new comes in, and over before
+            # the runtime drains, which nobody cancels.
+            services = await stack.enter_async_context(trio.open_nursery())
+            stack.callback(services.cancel_scope.cancel)
             engine_ = cls(settings, database, runtime, ledger, clock or DatabaseClock())
             await engine_._start(services)
             gc.set_threshold(*GC_THRESHOLDS)
@@ -269,12 +272,19 @@ class Engine:
     async def _start(self, services: trio.Nursery) -> None:
         """Look at what the last process left behind, then let hints and time in."""
         with self.ledger.begin(WorkKind.STARTUP, "recover"):
+            await self.dispatcher.prepare()
             await self._runtime.ref(SchedulerActor, ONLY).ask(Tick())
             await self._runtime.ref(JanitorActor, ONLY).ask(Sweep())
             await self._runtime.ref(JanitorActor, ONLY).ask(Recover())
             services.start_soon(self._alarm.run, name="alarm")
             services.start_soon(self._listener.run, name="listener")
         self._vitals.is_started = True
+
+    def _after_use_case(self, opened: Iterable[UUID], work: Work) -> None:
+        """Follow up a committed use case: hints, and the time at which a run is to be queued."""
+        self.hints.after_use_case(opened, work)
+        for at in work.promotions:
+            self._alarm.soon(Bell.RECOVERY, pause=self._clock.seconds_until(at))
 
     def _rung(self, bell: Bell) -> None:
         """Tell whoever does what the alarm rings for."""

@@ -40,6 +40,7 @@ KINDS: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "wakeup_disabled": ErrorKind(400, "The wakeup is switched off"),
         "agent_unavailable": ErrorKind(400, "The agent is archived or has no runtime"),
         "wakeup_capacity_exceeded": ErrorKind(400, "Too many enabled wakeups"),
+        "upload_capacity_exceeded": ErrorKind(400, "Too much is uploaded and bound to nothing"),
         "not_authenticated": ErrorKind(401, "Not authenticated"),
         "not_allowed": ErrorKind(403, "Not allowed"),
         "cannot_invoke_agent": ErrorKind(403, "The caller may not invoke this agent"),

@@ -52,6 +52,7 @@ CLAIM_WAIT_SECONDS_MAX: Final = 30  # W-103
 # --- Dispatch (wakeups.md section 6, architecture 4) -------------------------------------------
 GROUP_RULES_MAX: Final = 32  # larger groups hold locks too long for writers
 BULK_ISSUES_MAX: Final = 96  # of timers and sweeps in one group; a fact waits for it, 60 ms
+FACT_GROUPS_MAX: Final = 8  # of facts in a row while bulk waits: it gets a ninth of a busy engine
 DISPATCH_MS_MAX: Final = 2_000  # W-077: statement budget of one dispatch
 DISPATCH_LOCK_MS_MAX: Final = 50  # W-077: how long the single retry waits for a lock
 CONTENTION_RETRIES_MAX: Final = 3  # W-071: all within a second
@@ -79,6 +80,8 @@ RETENTION_DAYS: Final = 7  # W-068: of processed receipts
 RETENTION_PAUSE_SECONDS: Final = 86_400  # W-074: what comes of age meanwhile wakes nobody by itself
 RETENTION_ROWS_MAX: Final = 1_000  # W-068: of one sweep
 RETENTION_MS_MAX: Final = 2_000  # W-068: its statement's own budget
+UNBOUND_SECONDS: Final = 86_400  # a file that hangs on nothing: bound soon, or never
+UNBOUND_ROWS_MAX: Final = 100  # of one sweep: their content is deleted piece by piece
 
 # --- Actors ------------------------------------------------------------------------------------
 INBOX_MAX: Final = 1_024  # a full inbox is an overload signal, not a queue to grow
@@ -124,6 +127,9 @@ BACKGROUND_CONNECTIONS: Final = 1  # retention never takes part in a race
 CLAIM_MS_MAX: Final = 5_000  # statement budgets of the lanes; dispatch has DISPATCH_MS_MAX
 API_MS_MAX: Final = 10_000
 BACKGROUND_MS_MAX: Final = 30_000
+BACKGROUND_LOCK_MS_MAX: Final = (
+    200  # its one connection waits for nobody; the next plan tries again
+)
 TRANSACTION_MS_MAX: Final = 45_000  # also bounds deferred triggers in COMMIT (no statement budget)
 UNIT_SECONDS_MAX: Final = 60  # a server that answers nothing at all: the connection is given up
 LANE_WAITING_MAX: Final = 10_000  # units waiting for one lane; more is refused as overload
@@ -195,6 +201,8 @@ SEARCH_CHARS_MAX: Final = 200  # a literal search reads every text of the worksp
 MENTIONS_MAX: Final = 32  # agents that one comment can wake
 TOKEN_SECONDS_MAX: Final = 315_360_000  # ten years; longer is a token without an end
 EMOJI_BYTES_MAX: Final = 64  # of a reaction: the longest emoji sequences have about 40
+UNBOUND_BYTES_MAX: Final = 1_073_741_824  # of a workspace's files that hang on nothing: 1 GiB a day
+UNBOUND_BYTES_MIN: Final = 4_096  # what each of them counts at least: links take room, too
 FILENAME_CHARS_MAX: Final = 255  # what file systems take; the file itself is bounded by its body
 
 # --- Ordinary runs and reports of daemons (api.md, Runs) -----------------------------------------
@@ -204,6 +212,7 @@ CLAIM_CANDIDATES_MAX: Final = 200  # deferred runs whose time has come, looked a
 CLAIM_ROUNDS_MAX: Final = 3  # looks of one attempt, and attempts without a pause between them
 CLAIM_SPARE_AGENTS: Final = 4  # looked at beyond max_tasks: another claim may empty the best ones
 CLAIM_PAUSE_SECONDS_MIN: Final = 0.02  # between two looks of a waiting claim
+CLAIM_BUSY_SECONDS: Final = 0.05  # before the next look at runs that others hold; W-103 has 100 ms
 WAITING_CLAIMS_MAX: Final = 10_000  # a waiting claim is small, but not nothing
 RUN_ERROR_CHARS_MAX: Final = 4_000  # a longer error is cut: a report is never lost for its length
 FAILURE_REASON_CHARS_MAX: Final = 64
@@ -215,7 +224,9 @@ URL_BYTES_MAX: Final = 2_000
 RULES_LISTED_MAX: Final = 1_000  # of one issue: those switched on first, old history falls off
 RULE_RUNS_LISTED_MAX: Final = 10  # the latest runs of a rule
 INVENTORY_SEARCH_BYTES_MAX: Final = 256  # W-207
+PAUSED_LISTED_MAX: Final = 200  # W-150: more of them is no list, but an alarm
 SUMMARY_PREVIEWS_MAX: Final = 3  # W-211: what a card of a board has room for
 NEXT_TIMES_MAX: Final = 5  # W-034, W-214: coming times of a rule
 MATCHED_FACTS_MAX: Final = 10  # W-215: the latest facts of a rule
 CHANGE_LOCK_MS_MAX: Final = 1_000  # a change of a rule waits for an idle writer no longer than that
+DELETION_LOCK_MS_MAX: Final = 700  # who deletes gives way before the server sees a deadlock (1 s)

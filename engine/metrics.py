@@ -109,7 +109,8 @@ class Metrics:
         self.claimed = self._counter("wakeful_runs_claimed", "Runs that were handed to a daemon.")
         self.claim_refusals = self._counter(
             "wakeful_claim_refusals",
-            "Runs that ended as wakeup_unavailable when they were to be claimed.",
+            "Runs that ended when they were to be claimed, by outcome and failed check.",
+            "outcome",
             "check",
         )
         self.requests = self._counter(

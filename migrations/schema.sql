@@ -81,11 +81,13 @@ CREATE TABLE public.issue_wakeup (
     last_error text,
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
     updated_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    paused_reason text,
     CONSTRAINT issue_wakeup_actor_filter CHECK (((filter_actor_type IS NULL) = (filter_actor_id IS NULL))),
     CONSTRAINT issue_wakeup_filter_actor_type_check CHECK ((filter_actor_type = ANY (ARRAY['member'::text, 'agent'::text]))),
     CONSTRAINT issue_wakeup_kind_check CHECK ((kind = ANY (ARRAY['event'::text, 'at'::text, 'every'::text, 'cron'::text]))),
     CONSTRAINT issue_wakeup_mode CHECK ((((kind <> 'at'::text) OR (mode = 'once'::text)) AND ((kind <> ALL (ARRAY['every'::text, 'cron'::text])) OR (mode = 'continuous'::text)))),
-    CONSTRAINT issue_wakeup_mode_check CHECK ((mode = ANY (ARRAY['once'::text, 'continuous'::text])))
+    CONSTRAINT issue_wakeup_mode_check CHECK ((mode = ANY (ARRAY['once'::text, 'continuous'::text]))),
+    CONSTRAINT issue_wakeup_paused_reason_check CHECK ((paused_reason = ANY (ARRAY['loop'::text, 'rate'::text, 'max_fires'::text])))
 )
 WITH (fillfactor='80');
 
@@ -123,6 +125,22 @@ CREATE TYPE public.wakeup_fact AS (
 	source_wakeup_ids uuid[],
 	issue_closed boolean
 );
+
+
+--
+-- Name: attachment_unbound(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.attachment_unbound() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  NEW.unbound_at := CASE
+    WHEN coalesce(NEW.issue_id, NEW.comment_id) IS NOT NULL THEN NULL
+    WHEN TG_OP = 'UPDATE' THEN coalesce(OLD.unbound_at, wakeful_now())
+    ELSE wakeful_now() END;
+  RETURN NEW;
+END $$;
 
 
 --
@@ -566,6 +584,122 @@ $$;
 
 
 --
+-- Name: dispatch_apply(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.dispatch_apply(effects jsonb) RETURNS TABLE(rule_id uuid, run_id uuid, runtime_id uuid, enabled boolean, next_fire_at timestamp with time zone, now timestamp with time zone)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  WITH d AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(effects) AS d (
+      rule_id uuid, revision bigint, workspace_id uuid, issue_id uuid, enabled boolean,
+      disable boolean, next_fire_at timestamptz, last_error text, cancel_unstarted text,
+      delete_rule boolean, consume bigint[], consume_ids uuid[], discard bigint[],
+      discard_ids uuid[], due_key text, due jsonb, due_consumed boolean, start jsonb,
+      refresh_run_id uuid, refresh jsonb, activities jsonb)
+  ), started AS (
+    INSERT INTO agent_task_queue (
+      agent_id, issue_id, runtime_id, priority, trigger_comment_id, trigger_summary, handoff_note,
+      context, originator_user_id, accountable_user_id, originator_source, trigger_evidence_kind,
+      trigger_evidence_ref_id, delegated_from_task_id)
+    SELECT s.agent_id, d.issue_id, s.runtime_id, priority_rank(s.priority), s.trigger_comment_id,
+           s.trigger_summary, s.handoff_note, s.context, s.originator_user_id,
+           s.originator_user_id, 'trigger_owner', 'issue_wakeup', d.rule_id,
+           s.delegated_from_task_id
+      FROM d, jsonb_to_record(d.start) AS s (
+             agent_id uuid, runtime_id uuid, priority text, trigger_comment_id uuid,
+             trigger_summary text, handoff_note text, context jsonb, originator_user_id uuid,
+             delegated_from_task_id uuid)
+     WHERE d.start IS NOT NULL
+     ORDER BY d.rule_id
+    ON CONFLICT DO NOTHING
+    RETURNING id, wakeup_id AS rule_id, runtime_id
+  ), refreshed AS (
+    UPDATE agent_task_queue q
+       SET handoff_note = d.refresh ->> 'handoff_note', context = d.refresh -> 'context'
+      FROM d
+     WHERE q.id = ANY (ARRAY(SELECT o.refresh_run_id FROM d o WHERE o.refresh IS NOT NULL))
+       AND q.id = d.refresh_run_id AND q.status = 'queued'
+    RETURNING q.id, d.rule_id, q.runtime_id
+  ), settled AS MATERIALIZED (
+    SELECT d.*, coalesce(s.id, r.id) AS run_id, coalesce(s.runtime_id, r.runtime_id) AS runtime_id
+      FROM d
+      LEFT JOIN started s USING (rule_id)
+      LEFT JOIN refreshed r USING (rule_id)
+     WHERE (d.start IS NULL OR s.id IS NOT NULL) AND (d.refresh IS NULL OR r.id IS NOT NULL)
+  ), consumed AS (
+    UPDATE issue_wakeup_receipt x
+       SET processed_at = wakeful_now(), task_id = t.run_id
+      FROM settled t
+     WHERE x.seq = ANY (ARRAY(SELECT unnest(o.consume) FROM settled o))
+       AND x.id = ANY (ARRAY(SELECT unnest(o.consume_ids) FROM settled o))
+       AND x.wakeup_id = t.rule_id AND x.processed_at IS NULL
+  ), discarded AS (
+    UPDATE issue_wakeup_receipt x
+       SET processed_at = wakeful_now(), task_id = NULL
+     WHERE x.seq = ANY (ARRAY(
+             SELECT unnest(o.discard) FROM settled o WHERE NOT o.delete_rule AND NOT o.disable))
+       AND x.id = ANY (ARRAY(SELECT unnest(o.discard_ids) FROM settled o))
+       AND x.processed_at IS NULL
+  ), emptied AS (
+    UPDATE issue_wakeup_receipt x
+       SET processed_at = wakeful_now(), task_id = NULL
+     WHERE x.wakeup_id = ANY (ARRAY(SELECT o.rule_id FROM settled o WHERE o.disable))
+       AND x.processed_at IS NULL
+  ), due AS (
+    INSERT INTO issue_wakeup_receipt (
+      wakeup_id, revision, event_key, event_type, payload, task_id, processed_at)
+    SELECT t.rule_id, t.revision, t.due_key, 'time.due', t.due,
+           CASE WHEN t.due_consumed THEN t.run_id END,
+           CASE WHEN t.due_consumed THEN wakeful_now() END
+      FROM settled t
+     WHERE t.due_key IS NOT NULL
+    ON CONFLICT (wakeup_id, revision, event_key) DO NOTHING
+  ), cancelled AS (
+    UPDATE agent_task_queue q
+       SET status = 'cancelled', completed_at = wakeful_now(), error = t.cancel_unstarted
+      FROM settled t
+     WHERE q.wakeup_id = ANY (ARRAY(
+             SELECT o.rule_id FROM settled o WHERE o.cancel_unstarted IS NOT NULL))
+       AND q.wakeup_id = t.rule_id
+       AND q.status IN ('queued', 'deferred') AND q.started_at IS NULL
+  ), told AS (
+    INSERT INTO activity_log (workspace_id, issue_id, actor_type, actor_id, action, details)
+    SELECT t.workspace_id, t.issue_id, a.actor_type, a.actor_id, a.action,
+           a.details || jsonb_build_object('task_id', t.run_id)
+      FROM settled t, jsonb_to_recordset(t.activities) AS a (
+             action text, actor_type text, actor_id uuid, details jsonb)
+  ), removed AS (
+    DELETE FROM issue_wakeup_receipt x
+     WHERE x.wakeup_id = ANY (ARRAY(SELECT o.rule_id FROM settled o WHERE o.delete_rule))
+  ), gone AS (
+    DELETE FROM issue_wakeup r
+     WHERE r.id = ANY (ARRAY(SELECT o.rule_id FROM settled o WHERE o.delete_rule))
+  ), moved AS (
+    UPDATE issue_wakeup r
+       SET enabled = t.enabled,
+           disabled_at = CASE WHEN t.disable THEN coalesce(r.disabled_at, wakeful_now())
+                              ELSE r.disabled_at END,
+           next_fire_at = t.next_fire_at,
+           last_error = t.last_error,
+           last_task_id = coalesce(t.run_id, r.last_task_id),
+           updated_at = wakeful_now()
+      FROM settled t
+     WHERE r.id = ANY (ARRAY(SELECT o.rule_id FROM settled o WHERE NOT o.delete_rule))
+       AND r.id = t.rule_id
+  )
+  SELECT t.rule_id, t.run_id, t.runtime_id, t.enabled, t.next_fire_at, wakeful_now()
+    FROM settled t;
+END $$;
+
+
+--
 -- Name: dispatch_candidates(uuid[], uuid[], integer); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -689,21 +823,35 @@ END $$;
 --
 
 CREATE FUNCTION public.dispatch_read(rule_ids uuid[]) RETURNS SETOF public.dispatch_row
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     AS $$
+BEGIN
+  RETURN QUERY
+  WITH invokers AS MATERIALIZED (
+    SELECT o.agent_id, o.created_by, may_invoke(o.created_by, a) AS may
+      FROM (SELECT DISTINCT r.agent_id, r.created_by FROM issue_wakeup r
+             WHERE r.id = ANY (rule_ids)) o
+      JOIN agent a ON a.id = o.agent_id
+  ), runs AS MATERIALIZED (
+    SELECT q.wakeup_id, q.id, q.status, q.handoff_note, q.context, q.dispatched_at, q.created_at
+      FROM agent_task_queue q
+     WHERE q.wakeup_id = ANY (rule_ids) AND q.status IN ('queued', 'dispatched')
+  )
   SELECT NULL::uuid, r, i.id IS NOT NULL,
          i.id IS NOT NULL AND status_is_closed(i.workspace_id, i.status),
          i.priority, a.id IS NULL OR a.archived_at IS NOT NULL, a.runtime_id,
-         a.id IS NOT NULL AND may_invoke(r.created_by, a),
+         coalesce((SELECT v.may FROM invokers v
+                    WHERE v.agent_id = r.agent_id AND v.created_by = r.created_by), false),
          (SELECT jsonb_build_object(
                    'id', q.id, 'status', q.status, 'handoff_note', q.handoff_note,
                    'context', q.context, 'dispatched_at', q.dispatched_at,
-                   'lease_expires_at', l.expires_at)
-            FROM agent_task_queue q LEFT JOIN run_lease l ON l.task_id = q.id
-           WHERE q.wakeup_id = r.id AND q.status IN ('queued', 'dispatched')
+                   'lease_expires_at',
+                   (SELECT l.expires_at FROM run_lease l WHERE l.task_id = q.id))
+            FROM runs q
+           WHERE q.wakeup_id = r.id
            ORDER BY q.status, q.created_at LIMIT 1),
          (SELECT coalesce(jsonb_agg(x.receipt ORDER BY x.created_at, x.seq), '[]')
             FROM (
@@ -720,8 +868,8 @@ CREATE FUNCTION public.dispatch_read(rule_ids uuid[]) RETURNS SETOF public.dispa
     JOIN issue_wakeup r ON r.id = wanted.id
     LEFT JOIN issue i ON i.id = r.issue_id
     LEFT JOIN agent a ON a.id = r.agent_id
-   ORDER BY wanted.place
-$$;
+   ORDER BY wanted.place;
+END $$;
 
 
 --
@@ -1303,7 +1451,16 @@ CREATE FUNCTION public.wakeup_keeps_issue() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-  PERFORM FROM issue i WHERE i.id = NEW.issue_id FOR SHARE;
+  IF NEW.enabled THEN
+    PERFORM FROM issue i WHERE i.id = NEW.issue_id AND i.workspace_id = NEW.workspace_id FOR SHARE;
+  ELSE
+    PERFORM FROM issue i WHERE i.id = NEW.issue_id AND i.workspace_id = NEW.workspace_id
+      FOR KEY SHARE;
+  END IF;
+  IF NOT FOUND THEN
+    RAISE foreign_key_violation USING CONSTRAINT = 'issue_wakeup_issue', TABLE = 'issue_wakeup',
+      MESSAGE = 'the workspace of a wakeup has no such issue', DETAIL = 'issue ' || NEW.issue_id;
+  END IF;
   RETURN NEW;
 END $$;
 
@@ -1318,10 +1475,14 @@ CREATE FUNCTION public.wakeup_limit(workspaces uuid[], issues uuid[]) RETURNS vo
     AS $$
 DECLARE
   full_one uuid;
+  before text := current_setting('lock_timeout');
+  spent integer := 1000 * extract(epoch FROM clock_timestamp() - statement_timestamp());
 BEGIN
+  PERFORM set_config('lock_timeout', greatest(700 - spent, 50) || 'ms', true);
   INSERT INTO workspace_capacity AS c (workspace_id)
   SELECT DISTINCT w FROM unnest(workspaces) w ORDER BY w
   ON CONFLICT (workspace_id) DO UPDATE SET activations = c.activations + 1;
+  PERFORM set_config('lock_timeout', before, true);
   SELECT i INTO full_one FROM (SELECT DISTINCT unnest(issues) AS i) touched
    WHERE (SELECT count(*) FROM issue_wakeup r WHERE r.issue_id = i AND r.enabled) > 32
    LIMIT 1;
@@ -1525,6 +1686,17 @@ END $$;
 
 
 --
+-- Name: wakeup_try_listening(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.wakeup_try_listening(issue_id uuid) RETURNS boolean
+    LANGUAGE sql COST 10000
+    AS $$
+  SELECT issue_id IS NULL OR pg_try_advisory_xact_lock_shared(1, wakeful_listening_key(issue_id))
+$$;
+
+
+--
 -- Name: access_token; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1658,6 +1830,7 @@ CREATE TABLE public.attachment (
     size_bytes bigint DEFAULT 0 NOT NULL,
     task_id uuid,
     created_at timestamp with time zone DEFAULT public.wakeful_now() NOT NULL,
+    unbound_at timestamp with time zone,
     CONSTRAINT attachment_check CHECK (((issue_id IS NULL) OR (comment_id IS NULL))),
     CONSTRAINT attachment_uploader_type_check CHECK ((uploader_type = ANY (ARRAY['member'::text, 'agent'::text])))
 );
@@ -2596,6 +2769,20 @@ CREATE INDEX attachment_issue_idx ON public.attachment USING btree (issue_id) WH
 
 
 --
+-- Name: attachment_unbound_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX attachment_unbound_idx ON public.attachment USING btree (unbound_at) WHERE (unbound_at IS NOT NULL);
+
+
+--
+-- Name: attachment_unbound_workspace_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX attachment_unbound_workspace_idx ON public.attachment USING btree (workspace_id) INCLUDE (size_bytes) WHERE (unbound_at IS NOT NULL);
+
+
+--
 -- Name: attachment_workspace_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2722,6 +2909,13 @@ CREATE INDEX issue_wakeup_issue_idx ON public.issue_wakeup USING btree (issue_id
 
 
 --
+-- Name: issue_wakeup_paused_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX issue_wakeup_paused_idx ON public.issue_wakeup USING btree (workspace_id, issue_id, id) INCLUDE (agent_id, enabled, paused_reason) WHERE (paused_reason IS NOT NULL);
+
+
+--
 -- Name: issue_wakeup_receipt_free_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2789,6 +2983,13 @@ CREATE INDEX sys_cron_executions_running_idx ON public.sys_cron_executions USING
 --
 
 CREATE INDEX task_token_task_idx ON public.task_token USING btree (task_id);
+
+
+--
+-- Name: attachment attachment_unbound; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER attachment_unbound BEFORE INSERT OR UPDATE OF issue_id, comment_id ON public.attachment FOR EACH ROW EXECUTE FUNCTION public.attachment_unbound();
 
 
 --
@@ -2921,7 +3122,7 @@ CREATE TRIGGER wakeup_keep_ignored AFTER INSERT OR DELETE ON public.issue_wakeup
 -- Name: issue_wakeup wakeup_keeps_issue; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER wakeup_keeps_issue BEFORE INSERT ON public.issue_wakeup FOR EACH ROW WHEN (new.enabled) EXECUTE FUNCTION public.wakeup_keeps_issue();
+CREATE TRIGGER wakeup_keeps_issue BEFORE INSERT ON public.issue_wakeup FOR EACH ROW EXECUTE FUNCTION public.wakeup_keeps_issue();
 
 
 --

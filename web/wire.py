@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
 import attrs
+
+from engine.domain.texts import instant_text
 
 
 def dumps(value: object) -> bytes:
@@ -38,8 +40,7 @@ def instant(value: datetime) -> str:
     """
     if value.tzinfo is None:
         raise ValueError("an instant without an offset is no instant")
-    text = value.astimezone(UTC).isoformat(timespec="microseconds")
-    return text.replace("+00:00", "Z")
+    return instant_text(value)
 
 
 @cache

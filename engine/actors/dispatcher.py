@@ -2,7 +2,8 @@
 
 At most as many groups run as the lane has connections, each in a task that lives while there is
 work. What waits meanwhile makes up the next group, so a single issue waits for nothing, and facts
-come before timers and sweeps, of which there may be a thousand at once. A group never waits for a
+come before timers and sweeps, of which there may be a thousand at once; where facts never end, bulk
+has its turn now and then. A group never waits for a
 lock: an issue that it could not have is worked alone at once, waiting in lock
 order for a short time (W-077), else a busy issue would starve; what still cannot be had is hinted
 again within a second, so that nobody waits behind the pause. An error of a group has no name: the
@@ -34,6 +35,7 @@ from engine.service.dispatch import (
     Dispatched,
     dispatch_alone,
     dispatch_group,
+    plan,
     record_contention,
     record_error,
 )
@@ -117,10 +119,28 @@ class Dispatcher:
         self._facts: deque[_Wanted] = deque()
         self._bulk: dict[UUID, _Wanted] = {}
         self._hurried: set[UUID] = set()
+        self._groups_of_facts = 0  # in a row, while bulk waits
         self._bars: dict[UUID, _Bar] = {}
         self._retries: Counter[UUID] = Counter()
         self._jitter = random.Random()  # noqa: S311 - spreads retries, hides nothing
         self.statistics = DispatchStatistics()
+
+    async def prepare(self) -> None:
+        """Have every connection plan what it will be asked: else the first inputs are late."""
+        planned = [trio.Event() for _ in range(limits.DISPATCH_CONNECTIONS)]
+        for event in planned:
+            self._runtime.spawn(
+                partial(self._plan, event), kind=WorkKind.DISPATCH, name="dispatch plans"
+            )
+        for event in planned:
+            await event.wait()
+
+    async def _plan(self, planned: trio.Event) -> None:
+        try:
+            with suppress(WakefulError):  # then the first dispatch plans it
+                await self._database.read(Lane.DISPATCH, plan)
+        finally:
+            planned.set()
 
     def hurry(self, issue_id: UUID) -> None:
         """A single fact has come for an issue that waits in bulk, or will: it waits no longer."""
@@ -181,10 +201,13 @@ class Dispatcher:
 
     def _next_group(self) -> list[_Wanted]:
         """Take what waits: facts, and bulk if there are none. From now on it needs new hints."""
-        if self._facts:
+        is_turn_of_bulk = self._bulk and self._groups_of_facts >= limits.FACT_GROUPS_MAX
+        if self._facts and not is_turn_of_bulk:
+            self._groups_of_facts += 1 if self._bulk else 0
             count = min(len(self._facts), limits.GROUP_RULES_MAX)
             group = [self._facts.popleft() for _ in range(count)]
         else:
+            self._groups_of_facts = 0
             group = [self._bulk[each] for each in islice(self._bulk, limits.BULK_ISSUES_MAX)]
             for each in group:
                 del self._bulk[each.issue_id]
@@ -217,7 +240,7 @@ class Dispatcher:
             _log.warning("dispatch.load_failed", issue_id=str(issue_id), code=failed.error.code)
         if len(failed.rules) <= 1:
             for rule_id in failed.rules:
-                await self._fail(issue_id, rule_id, str(failed.error))
+                self._fail(issue_id, rule_id, str(failed.error))
             return set()
         missed: set[UUID] = set()
         for rule_id in failed.rules:
@@ -230,7 +253,7 @@ class Dispatcher:
                 if again.error.code in _PASSING:
                     missed.add(issue_id)
                 else:
-                    await self._fail(issue_id, rule_id, str(again.error))
+                    self._fail(issue_id, rule_id, str(again.error))
         return missed
 
     async def _alone(self, issue_id: UUID) -> None:
@@ -249,11 +272,11 @@ class Dispatcher:
                 return
             missed = {issue_id}
         if missed:
-            await self._retry(issue_id)
+            self._retry(issue_id)
         else:
             self._retries.pop(issue_id, None)
 
-    async def _retry(self, issue_id: UUID) -> None:
+    def _retry(self, issue_id: UUID) -> None:
         """Have a locked issue hinted again, up to three times within a second (W-071).
 
         What stays locked is left to the sweep, and its rules say so.
@@ -265,7 +288,7 @@ class Dispatcher:
             self.statistics.left_to_sweep += 1
             _log.info("dispatch.contention", issue_id=str(issue_id))
             self._sweep_soon()
-            await self._store(partial(record_contention, issue_id=issue_id))
+            self._store(partial(record_contention, issue_id=issue_id))
             return
         pause = limits.CONTENTION_PAUSES_SECONDS[self._retries[issue_id] - 1]
         with suppress(WakefulError):  # the engine is stopping; the next one finds the rows
@@ -304,7 +327,7 @@ class Dispatcher:
             if rule_id not in done.failures:
                 self._bars.pop(rule_id, None)
         for rule_id, text in done.failures.items():
-            await self._fail(done.rules[rule_id], rule_id, text)
+            self._fail(done.rules[rule_id], rule_id, text)
         self._after(committed.opened, done)
         return done.missed
 
@@ -316,7 +339,7 @@ class Dispatcher:
         now = self._clock.current_time()
         return any(bar.issue_id == issue_id and bar.until > now for bar in self._bars.values())
 
-    async def _fail(self, issue_id: UUID, rule_id: UUID, text: str) -> None:
+    def _fail(self, issue_id: UUID, rule_id: UUID, text: str) -> None:
         """Bar a rule for twice as long as before and store why (W-076)."""
         now = self._clock.current_time()
         stale = now - limits.BARRED_SECONDS_MAX
@@ -331,11 +354,19 @@ class Dispatcher:
             rule_id=str(rule_id),
             barred_seconds=seconds,
         )
-        await self._store(partial(record_error, rule_id=rule_id, text=text))
+        self._store(partial(record_error, rule_id=rule_id, text=text))
 
-    async def _store(self, record: Callable[[Session], Awaitable[None]]) -> None:
-        """Write down why inputs wait; where that fails, too, the log has it."""
-        try:
-            await self._database.write(Lane.BACKGROUND, record)
-        except WakefulError as error:
-            _log.warning("dispatch.error_not_stored", code=error.code)
+    def _store(self, record: Callable[[Session], Awaitable[None]]) -> None:
+        """Have it written down why inputs wait, and wait for nobody meanwhile.
+
+        Where that fails, too, the log has it.
+        """
+
+        async def store() -> None:
+            try:
+                await self._database.write(Lane.BACKGROUND, record)
+            except WakefulError as error:
+                _log.warning("dispatch.error_not_stored", code=error.code)
+
+        with suppress(WakefulError):  # the engine is stopping; the next one fails anew
+            self._runtime.spawn(store, kind=WorkKind.DISPATCH, name="dispatch error")

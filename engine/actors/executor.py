@@ -77,4 +77,4 @@ class Executor:
             case ClaimedRun():
                 self._metrics.claimed.inc()
         for check in work.refusals:
-            self._metrics.claim_refusals.labels(check).inc()
+            self._metrics.claim_refusals.labels("wakeup_unavailable", check).inc()

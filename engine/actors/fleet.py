@@ -65,6 +65,7 @@ class Fleet:
         self._me: int | None = None
         self._others: frozenset[int] = frozenset()
         self._left: deque[tuple[float, UUID]] = deque()  # when to look after it, by Trio's clock
+        self._is_looking = False  # one task looks after all of them
         self.statistics = FleetStatistics()
 
     @property
@@ -102,10 +103,9 @@ class Fleet:
             self._look_at([issue_id])
             return
         self.statistics.left_to_others += 1
-        is_waiting = bool(self._left)
         self._left.append((trio.current_time() + limits.OTHERS_FIRST_SECONDS, issue_id))
-        if not is_waiting:
-            self._spawn(self._look_after_others)
+        if not self._is_looking:
+            self._is_looking = self._spawn(self._look_after_others)
 
     async def leave(self) -> None:
         """Tell the others that this engine stops; they find out anyway."""
@@ -138,17 +138,20 @@ class Fleet:
 
     async def _look_after_others(self) -> None:
         """Look at what was left to others as long as there is any, each at its time."""
-        while self._left:
-            await trio.sleep_until(self._left[0][0])
-            now = trio.current_time()
-            issue_ids = set()
-            while self._left and self._left[0][0] <= now:
-                issue_ids.add(self._left.popleft()[1])
-            waiting = await self._still_waiting(issue_ids)
-            if waiting:
-                self.statistics.taken_over += len(waiting)
-                self._look_at(waiting)
-                await self._count()
+        try:
+            while self._left:
+                await trio.sleep_until(self._left[0][0])
+                now = trio.current_time()
+                issue_ids = set()
+                while self._left and self._left[0][0] <= now:
+                    issue_ids.add(self._left.popleft()[1])
+                waiting = await self._still_waiting(issue_ids)
+                if waiting:
+                    self.statistics.taken_over += len(waiting)
+                    self._look_at(waiting)
+                    await self._count()
+        finally:
+            self._is_looking = False
 
     async def _still_waiting(self, issue_ids: set[UUID]) -> list[UUID]:
         """Return those with an input that nobody has taken; all, if that cannot be found out."""
@@ -162,8 +165,10 @@ class Fleet:
             _log.warning("fleet.not_looked", code=error.code)
             return list(issue_ids)
 
-    def _spawn(self, work: Callable[[], Awaitable[object]]) -> None:
+    def _spawn(self, work: Callable[[], Awaitable[object]]) -> bool:
         try:
             self._runtime.spawn(work, kind=WorkKind.SCHEDULER, name="fleet")
         except WakefulError as error:  # the engine is stopping; the others are there
             _log.info("fleet.stopping", code=error.code)
+            return False
+        return True

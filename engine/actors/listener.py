@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import datetime
 from typing import Final
 from uuid import UUID
+
+import structlog
 
 from engine.actors.alarm import Alarm, Bell
 from engine.actors.fleet import Fleet, sql
@@ -18,6 +19,8 @@ WAKEUPS: Final = "wakeful_wakeups"
 TIMERS: Final = "wakeful_timers"
 RUNS: Final = "wakeful_runs"
 ENGINES: Final = "wakeful_engines"
+
+_log = structlog.get_logger(__name__)
 
 
 class Listener:
@@ -62,19 +65,27 @@ class Listener:
             await self._fleet.leave()
 
     def _heard(self, channel: str, payload: str) -> None:
-        """Pass a hint on; a payload that says nothing is from somebody who plays with channels."""
-        with suppress(ValueError, TypeError, AttributeError):
-            if channel == WAKEUPS:
-                issue_id = UUID(payload)
-                self._alarm.stir()
-                self._watch.hinted(issue_id)
-                self._fleet.heard(issue_id)
-            elif channel == RUNS:
-                self._wake([UUID(payload)])
-            elif channel == TIMERS:
-                self._heard_of_timer(payload)
-            else:
-                self._heard_of_engine(*payload.split(" ", 1))
+        """Pass a hint on; a payload that says nothing is from somebody who plays with channels.
+
+        Anybody who may connect may notify: whatever a payload does to us, the next hint is heard.
+        """
+        try:
+            self._pass_on(channel, payload)
+        except Exception as error:  # noqa: BLE001 - see above
+            _log.info("hint.unreadable", channel=channel, error=type(error).__name__)
+
+    def _pass_on(self, channel: str, payload: str) -> None:
+        if channel == WAKEUPS:
+            issue_id = UUID(payload)
+            self._alarm.stir()
+            self._watch.hinted(issue_id)
+            self._fleet.heard(issue_id)
+        elif channel == RUNS:
+            self._wake([UUID(payload)])
+        elif channel == TIMERS:
+            self._heard_of_timer(payload)
+        else:
+            self._heard_of_engine(*payload.split(" ", 1))
 
     def _heard_of_timer(self, payload: str) -> None:
         """A due time was written: look, except when an engine wrote one that is not the next."""

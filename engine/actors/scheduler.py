@@ -56,7 +56,7 @@ class SchedulerActor(TrioActor):
 
         self._alarm.begin_look()
         try:
-            found = await self._database.read(Lane.BACKGROUND, look)
+            found = await self._database.read(Lane.DISPATCH, look)
         except WakefulError as error:
             _log.warning("scheduler.failed", code=error.code)
             self._alarm.soon(Bell.TIMERS)
@@ -75,8 +75,8 @@ class SchedulerActor(TrioActor):
         self._alarm.rearm(due)
         if found["issue_ids"]:
             self._alarm.stir()
-        for first in range(0, len(issue_ids), limits.BULK_ISSUES_MAX):
-            self._hints.look_at(issue_ids[first : first + limits.BULK_ISSUES_MAX], is_bulk=True)
+        for first in range(0, len(issue_ids), limits.GROUP_RULES_MAX):
+            self._hints.look_at(issue_ids[first : first + limits.GROUP_RULES_MAX], is_bulk=True)
             await trio.lowlevel.checkpoint()  # the first group is under way before the last is made
 
 
@@ -139,7 +139,7 @@ class JanitorActor(TrioActor):
             nonlocal next_retention
             kept = (await self._database.write(Lane.BACKGROUND, retain)).result
             next_retention = kept.next_due
-            if next_retention is not None and kept.deleted < limits.RETENTION_ROWS_MAX:
+            if next_retention is not None and not kept.is_full:
                 next_retention += timedelta(seconds=limits.RETENTION_PAUSE_SECONDS)
             forget = partial(forget_plans, jobs=list(Job))
             plans = (await self._database.write(Lane.BACKGROUND, forget)).result

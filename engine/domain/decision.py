@@ -20,6 +20,7 @@ import attrs
 from engine.domain import evidence, receipts, timers
 from engine.domain.evidence import Fact
 from engine.domain.records import Json, Kind, Mode, OwnRun, Receipt, Rule, RunStatus, Snapshot
+from engine.domain.texts import instant_text
 from engine.limits import CLAIM_RECOVERY_SECONDS, SUMMARY_CHARS_MAX
 
 MANUAL: Final = "wakeup.manual"
@@ -190,7 +191,7 @@ def describe_rule(rule: Rule) -> dict[str, Any]:
         "interval_seconds": rule.interval_seconds,
         "cron_expression": rule.cron_expression,
         "timezone": rule.timezone,
-        "next_fire_at": None if rule.next_fire_at is None else rule.next_fire_at.isoformat(),
+        "next_fire_at": None if rule.next_fire_at is None else instant_text(rule.next_fire_at),
     }
 
 

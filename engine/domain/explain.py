@@ -21,7 +21,7 @@ from engine.domain.claim_gate import Refusal, describe
 from engine.domain.decision import REFUSALS, Decision, Outcome, decide
 from engine.domain.planned import PlannedTime
 from engine.domain.preview import clock_text, is_offline, offline_text
-from engine.domain.records import Kind, Mode, RunStatus, Snapshot
+from engine.domain.records import Kind, Mode, PauseReason, RunStatus, Snapshot
 from engine.limits import CLAIM_RECOVERY_SECONDS
 
 
@@ -32,6 +32,7 @@ class State(StrEnum):
     FIRING = "firing"  # an input is here, the next dispatch takes it
     WAITING = "waiting"  # inputs or its run wait for something
     BLOCKED = "blocked"  # it may not go on: the next input or time switches it off
+    PAUSED = "paused"  # the platform stopped it from running away
     DISABLED = "disabled"  # somebody or something switched it off
     CONSUMED = "consumed"  # a one-shot that has fired
     ENDED = "ended"  # its issue is closed, or its schedule is over
@@ -50,6 +51,9 @@ class Code(StrEnum):
     AGENT_OFFLINE = "agent_offline"
     AGENT_BUSY = "agent_busy"
     CLAIM_REFUSED = "claim_refused"
+    PAUSED_LOOP = "paused_loop"
+    PAUSED_RATE = "paused_rate"
+    PAUSED_MAX_FIRES = "paused_max_fires"
     ISSUE_CLOSED = "issue_closed"
     DISABLED = "disabled"
     CONSUMED = "consumed"
@@ -103,14 +107,15 @@ class Circumstances:
     """Everything that an explanation rests on, from one snapshot of the database.
 
     `is_candidate` tells that a dispatch would look at the rule, `is_contended` that the last one
-    could not. `refusal` is what the claim gate says of `run`, `refused` the error of the rule's
-    last run if the gate has refused that.
+    could not, `paused` why the platform switched it off. `refusal` is what the claim gate says of
+    `run`, `refused` the error of the rule's last run if the gate has refused that.
     """
 
     snapshot: Snapshot
     now: datetime
     is_candidate: bool
     is_contended: bool
+    paused: PauseReason | None
     agent: AgentAtWork | None
     run: WaitingRun | None
     refusal: Refusal | None
@@ -157,12 +162,20 @@ class Explanation:
 _REFUSED: Final = "Its last run was refused when a daemon asked for it"
 _WITHDRAWN: Final = "Its waiting run is older than its last change; the next dispatch withdraws it."
 _CLEARED: Final = UUID(int=0)  # a runtime, where only its being there is asked
+_PAUSED: Final = {
+    PauseReason.LOOP: Code.PAUSED_LOOP,
+    PauseReason.RATE: Code.PAUSED_RATE,
+    PauseReason.MAX_FIRES: Code.PAUSED_MAX_FIRES,
+}
 _SENTENCES: Final = {
     Code.WAITING_EVENT: "It waits for the event.",
     Code.WAITING_TIME: "It waits for its time.",
     Code.OWN_RUN_CLAIMED: "Its run is with a daemon; what comes meanwhile goes into the next one.",
     Code.CONTENTION: "Others hold the issue; dispatch tries again within half a minute.",
     Code.CLAIM_REFUSED: "It has fired, but nobody carried out its run.",
+    Code.PAUSED_LOOP: "It was paused because it went in a circle; enable it when that is mended.",
+    Code.PAUSED_RATE: "It was paused because it fired too often within an hour; enable it again.",
+    Code.PAUSED_MAX_FIRES: "It was paused after firing as often as it may; enable it again.",
     Code.ISSUE_CLOSED: "It is off because the issue was closed; enable it after reopening.",
     Code.DISABLED: "Somebody switched it off.",
     Code.CONSUMED: "It has fired, once as it should; rearm it to let it fire again.",
@@ -189,12 +202,11 @@ def explain(facts: Circumstances) -> Explanation:
 
 def unreadable(facts: Circumstances, reason: str) -> Explanation:
     """Return how a rule stands whose configuration or inputs cannot be read (W-076)."""
-    rule = facts.snapshot.rule
-    state = State.BLOCKED if rule.disabled_at is None else State.DISABLED
-    code = _resting(rule.kind) if rule.disabled_at is None else _switched_off_by(facts)
+    off = _off(facts) or _paused(facts)
+    state, code = off or (State.BLOCKED, _resting(facts.snapshot.rule.kind))
     return Explanation(
-        state=State.ENDED if facts.snapshot.issue_closed else state,
-        code=Code.ISSUE_CLOSED if facts.snapshot.issue_closed else code,
+        state=state,
+        code=code,
         sentences=(f"It cannot be dispatched as it is stored: {reason}",),
         next_dispatch=None,
         pending=(),
@@ -249,8 +261,15 @@ def _off(facts: Circumstances) -> tuple[State, Code] | None:
     if facts.snapshot.issue_closed:
         return State.ENDED, Code.ISSUE_CLOSED
     if facts.snapshot.rule.disabled_at is not None:
-        return State.DISABLED, _switched_off_by(facts)
+        return _paused(facts) or (State.DISABLED, _switched_off_by(facts))
     return None
+
+
+def _paused(facts: Circumstances) -> tuple[State, Code] | None:
+    """Return why the platform paused the rule; one that was switched on since is paused no more."""
+    if facts.paused is None or facts.snapshot.rule.enabled:
+        return None
+    return State.PAUSED, _PAUSED[facts.paused]
 
 
 def _under_way(
@@ -259,7 +278,8 @@ def _under_way(
     """Return how a rule stands that is on and has an input, a run or an obstacle; else None."""
     resting = _resting(facts.snapshot.rule.kind)
     reason = None if decision.reason is None else Code(decision.reason)
-    if _is_spent(facts) and not facts.is_candidate and facts.run is None:
+    is_done = _is_spent(facts) or _paused(facts) is not None
+    if is_done and not facts.is_candidate and facts.run is None:
         return None
     if reason is not None and reason in REFUSALS:
         return State.BLOCKED, reason
@@ -275,6 +295,8 @@ def _at_rest(facts: Circumstances) -> tuple[State, Code]:
     rule = facts.snapshot.rule
     if _is_spent(facts):
         return State.CONSUMED, Code.CONSUMED if facts.refused is None else Code.CLAIM_REFUSED
+    if (paused := _paused(facts)) is not None:
+        return paused
     if not rule.enabled:  # some writer past the API left it so
         return State.DISABLED, Code.DISABLED
     is_over = rule.kind is not Kind.EVENT and rule.next_fire_at is None

@@ -33,6 +33,14 @@ class Mode(StrEnum):
     CONTINUOUS = "continuous"
 
 
+class PauseReason(StrEnum):
+    """Why the platform switched a rule off by itself: a closed list (W-145, W-147, W-148)."""
+
+    LOOP = "loop"  # it went in a circle
+    RATE = "rate"  # it fired too often within an hour
+    MAX_FIRES = "max_fires"  # it has fired as often as it may
+
+
 class RunStatus(StrEnum):
     """The eight states of a run (W-097)."""
 

@@ -6,7 +6,14 @@ Lengths are bytes of UTF-8 where the name says bytes, else characters. Every ref
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from engine.errors import invalid
+
+
+def instant_text(at: datetime) -> str:
+    """Return an instant as every answer and fact tells it: RFC 3339, `Z`, microseconds (api.md)."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def storable_text(field: str, value: str) -> str:

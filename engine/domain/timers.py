@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from engine.domain import schedule
 from engine.domain.records import Rule
+from engine.domain.texts import instant_text
 
 TIME_DUE: Final = "time.due"
 
@@ -41,9 +42,8 @@ def due_payload(rule: Rule, planned: datetime) -> dict[str, Any]:
     `event_id`, the receipt's key, and `planned_at` are the instant in RFC 3339 with nanoseconds
     (W-117).
     """
-    at = planned.astimezone(UTC)
-    key = f"{at:%Y-%m-%dT%H:%M:%S.%f}000Z"
-    occurred_at = at.isoformat()
+    occurred_at = instant_text(planned)
+    key = occurred_at.replace("Z", "000Z")
     return {
         "event_id": key,
         "event_type": TIME_DUE,

@@ -1,7 +1,8 @@
 """Use cases of files: uploaded or linked, then bound to an issue or to a comment.
 
 A bound file is seen by whoever sees the issue. One that hangs on nothing, or on a deleted comment,
-is seen by its uploader and by owners and admins alone; they bind, take off and remove files.
+is seen by its uploader and by owners and admins alone; they bind, take off and remove files. What
+has hung on nothing for a day goes (`engine.service.retention`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from engine import limits
 from engine.domain import attachments as checks
 from engine.domain.access import is_administrator, may_read
 from engine.domain.commands.conversation import (
@@ -79,7 +81,9 @@ async def read_attachment(work: Work, query: ReadAttachment) -> FileContent:
 async def create_attachment(work: Work, command: CreateAttachment) -> AttachmentView:
     """Keep a file, or the address of one, that hangs on nothing yet.
 
-    Locks the workspace KEY SHARE. Raises 403, 404, and 400 for a field.
+    Locks the workspace KEY SHARE. Raises 403, 404, 400 for a field, and `upload_capacity_exceeded`
+    when too much hangs on nothing already. Uploads of the same moment do not see each other there:
+    the limit is for what piles up, each of them is bounded by its body.
     """
     filename = checks.filename("filename", command.filename)
     url = None if command.url is None else checks.url("url", command.url)
@@ -87,6 +91,8 @@ async def create_attachment(work: Work, command: CreateAttachment) -> Attachment
     if (url is None) == (content is None):
         raise invalid("url", "a file has either content or an address", code="missing_field")
     place = await standing.stand_in(work, command.workspace_id)
+    size = 0 if content is None else len(content)
+    await _require_room(work, place.workspace_id, size, "url" if content is None else "file")
     row = await work.session.fetchrow(
         _sql.insert,
         place.workspace_id,
@@ -96,12 +102,25 @@ async def create_attachment(work: Work, command: CreateAttachment) -> Attachment
         filename,
         url,
         checks.media_type(command.content_type),
-        0 if content is None else len(content),
+        size,
     )
     assert row is not None, "an insert returns its row"
     if content is not None:
         await work.session.execute(_sql.insert_content, row["id"], content)
     return _view(row)
+
+
+async def _require_room(work: Work, workspace_id: UUID, size: int, field: str) -> None:
+    """Raise 400 when one more file would make too much that hangs on nothing."""
+    least = limits.UNBOUND_BYTES_MIN
+    taken: int = await work.session.fetchval(_sql.unbound_bytes, workspace_id, least)
+    if taken + max(size, least) > limits.UNBOUND_BYTES_MAX:
+        raise WakefulError(
+            "upload_capacity_exceeded",
+            "too many uploads of this workspace are bound to nothing; bind or delete some, or wait"
+            " until the oldest are a day old",
+            field=field,
+        )
 
 
 @serves(BindAttachment)

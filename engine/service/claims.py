@@ -3,14 +3,15 @@
 One attempt is one transaction (W-101 to W-108). Candidates are found without locks; then their
 agents are locked in id order and the candidates of these agents are found again, so that two claims
 of one agent follow each other and the fence and the agent's limit hold exactly. Runs are locked
-without waiting. A claim that lost such a race is told to look again. A run is claimed where its
-agent runs now: the lock of the agent keeps that, too.
+without waiting, and so is what their capture takes: what others hold stays behind, and is looked at
+again soon. A claim that lost such a race is told to look again. A run is claimed where its agent
+runs now: the lock of the agent keeps that, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -57,7 +58,8 @@ class _Attempt:
     now: datetime
     most: int
     runs: list[ClaimedRun] = attrs.field(factory=list)
-    left_out: list[UUID] = attrs.field(factory=list)  # runs that could not be handed over
+    left_out: list[UUID] = attrs.field(factory=list)  # runs that cannot be handed over now
+    is_busy: bool = False  # others hold some of these
 
 
 @serves(ClaimRuns, lane=Lane.CLAIM)
@@ -91,6 +93,9 @@ async def claim_runs(work: Work, command: ClaimRuns) -> ClaimAttempt:
     may_find_more = await _look(work, attempt)
     if attempt.runs:
         return ClaimAttempt(runs=tuple(attempt.runs), now=attempt.now)
+    if attempt.is_busy:
+        soon = attempt.now + timedelta(seconds=limits.CLAIM_BUSY_SECONDS)
+        return ClaimAttempt(runs=(), now=attempt.now, next_look_at=soon)
     if may_find_more:
         return ClaimAttempt(runs=(), now=attempt.now, next_look_at=attempt.now)
     next_look_at = await work.session.fetchval(
@@ -131,8 +136,11 @@ async def _look(work: Work, attempt: _Attempt) -> bool:
         exact = await _candidates(work, attempt, agents, attempt.most)
         picked = [row["id"] for row in exact if row["status"] != RunStatus.DEFERRED]
         held = await work.session.fetch(_sql.hold, picked, attempt.now) if picked else []
+        busy = set(picked) - {row["id"] for row in held}
+        attempt.left_out.extend(busy)
+        attempt.is_busy |= bool(busy) or len(picked) < len(exact)
         await _hand_out(work, attempt, sorted(held, key=lambda row: picked.index(row["id"])))
-        if attempt.runs or not held:
+        if attempt.runs or not picked:
             break
     return not attempt.left_out
 

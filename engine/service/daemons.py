@@ -7,6 +7,7 @@ name, so that agents keep theirs over restarts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from engine.service.failing import fail_lost
 from engine.service.registry import Work, serves
 from engine.service.runs import freed
 from engine.storage import queries
-from engine.storage.database import Lane
+from engine.storage.database import Lane, Record
 from engine.storage.runs import sql as runs_sql
 
 _sql: Final = queries.load("daemons")
@@ -56,8 +57,8 @@ async def register_daemon(work: Work, command: RegisterDaemon) -> RegistrationVi
 
     A daemon registers when it starts, so it works on nothing yet: claims that were never started
     are queued again, work that was under way fails with `runtime_recovery` and is retried (W-110).
-    Locks the workspace, runtimes, then runs. Raises 404 for a workspace that was just deleted, 403
-    for a name of another token, 400 for a field.
+    Locks the workspace, the agents of these runs, runtimes, issues, rules, then runs. Raises 404
+    for a workspace that was just deleted, 403 for a name of another token, 400 for a field.
     """
     workspace_id, token_id = require_daemon(work)
     daemon_id = require_daemon_id(command.daemon_id)
@@ -76,10 +77,14 @@ async def register_daemon(work: Work, command: RegisterDaemon) -> RegistrationVi
     bound = await work.session.fetchval(_sql.bind, workspace_id, daemon_id, token_id, *described)
     if bound is None:
         raise daemon_mismatch()
+    left = await work.session.fetch(_sql.in_flight, workspace_id, daemon_id)
+    if left:
+        await work.session.execute(_sql.hold_agents, [row["agent_id"] for row in left])
     rows = await work.session.fetch(
         _sql.register_runtimes, workspace_id, daemon_id, names, providers
     )
-    await _recover(work, workspace_id, daemon_id)
+    if left:
+        await _recover(work, left)
     by_name = {row["name"]: row for row in rows}
     for row in rows:
         work.queued(row["id"])
@@ -93,11 +98,12 @@ async def register_daemon(work: Work, command: RegisterDaemon) -> RegistrationVi
     )
 
 
-async def _recover(work: Work, workspace_id: UUID, daemon_id: str) -> None:
+async def _recover(work: Work, found: Sequence[Record]) -> None:
+    """Give these runs back, or end and retry them, whose agents are held already."""
     session = work.session
-    left = await session.fetch(_sql.in_flight, workspace_id, daemon_id)
-    if not left:
-        return
+    await session.execute(_sql.hold_issues, [row["issue_id"] for row in found])
+    await session.execute(_sql.lock_rules, [row["wakeup_id"] for row in found])
+    left = await session.fetch(_sql.lock_in_flight, [row["id"] for row in found])
     claimed = [row["id"] for row in left if row["status"] == RunStatus.DISPATCHED]
     lost = [row["id"] for row in left if row["status"] != RunStatus.DISPATCHED]
     if claimed:

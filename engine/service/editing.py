@@ -15,9 +15,10 @@ from engine.storage.wakeups import sql
 async def edit_instruction(work: Work, command: EditInstruction) -> None:
     """Put a new text in the place of the one that the caller has read; the next dispatch uses it.
 
-    Schedule, state, creator, revision, receipts and runs stay, also on a closed issue and for a
-    rule that is off. Locks the rule, then the issue. Raises 409 `stale_revision` if text or
-    revision are others by now; 403 unless the caller may manage the rule and invoke its agent.
+    Schedule, state, creator, revision, receipts and runs stay, also on a closed issue, for a rule
+    that is off and for an agent that cannot run. Locks the rule, then the issue. Raises 409
+    `stale_revision` if text or revision are others by now; 403 unless the caller may manage the
+    rule and invoke its agent.
     """
     text = trimmed_text("instruction", command.instruction, bytes_max=limits.INSTRUCTION_BYTES_MAX)
     held, rule, _ = await hold_rule(work, command.issue_id, command.rule_id)

@@ -112,6 +112,8 @@ async def enqueue_run(work: Work, draft: OrdinaryRun) -> QueuedRun:
     assert row is not None, "a deferred run has nothing in its way"
     # A deferred run tells waiting claims, too: they have to look again at its time.
     work.queued(row["runtime_id"])
+    if row["status"] == RunStatus.DEFERRED:
+        work.put_off(draft.fire_at)
     return QueuedRun(
         id=row["id"],
         created=row["created"],

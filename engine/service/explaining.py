@@ -37,6 +37,7 @@ from engine.service.wakeups import no_rule, show_rule
 from engine.storage import queries
 from engine.storage.database import Record
 from engine.storage.dispatch import snapshot_of
+from engine.storage.wakeups import pause_of
 
 _sql: Final = queries.load("explaining")
 _agents: Final = queries.load("agents")
@@ -121,6 +122,7 @@ def _circumstances(row: Record, around: Record) -> Circumstances:
         now=row["now"],
         is_candidate=row["is_candidate"],
         is_contended=snapshot.rule.last_error == CONTENTION,
+        paused=pause_of(row),
         agent=agent,
         run=run,
         refusal=None if run is None else _refusal(snapshot, around),

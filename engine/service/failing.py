@@ -8,6 +8,7 @@ like all others (W-094). What rules are told of it the triggers capture.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -45,16 +46,23 @@ _RETRIED: Final[Mapping[str, _Policy]] = MappingProxyType(
 
 @attrs.frozen(kw_only=True)
 class Retry:
-    """A run that was queued in the place of a failed one, or deferred for a moment."""
+    """A run that was queued in the place of a failed one, or deferred until `fire_at`."""
 
     id: UUID
     runtime_id: UUID | None
+    fire_at: datetime | None
+
+
+def is_retried(reason: str) -> bool:
+    """Tell whether a run that failed for this reason may be tried again: then lock its rule."""
+    return reason in _RETRIED
 
 
 async def retry(session: Session, run_ids: Sequence[UUID], reason: str) -> list[Retry]:
     """Queue another attempt of each of these failed runs that `reason` and its attempts allow.
 
-    None beside a pending successor of the same scope. The runs are locked, their ends written.
+    None beside a pending successor of the same scope, and none that no claim would ever get: its
+    rule is off, changed or deleted by now. The runs and their rules are locked, their ends written.
     """
     policy = _RETRIED.get(reason)
     if policy is None or not run_ids:
@@ -62,15 +70,15 @@ async def retry(session: Session, run_ids: Sequence[UUID], reason: str) -> list[
     rows = await session.fetch(
         sql.retry, list(run_ids), policy.attempts_min, policy.last_after_seconds
     )
-    return [Retry(id=row["id"], runtime_id=row["runtime_id"]) for row in rows]
+    return [Retry(**dict(row.items())) for row in rows]
 
 
 async def fail_lost(
     session: Session, run_ids: Sequence[UUID], error: str, reason: str
 ) -> list[Retry]:
-    """End claimed runs, all locked, that nobody will report on any more; return their retries.
+    """End claimed runs that nobody will report on any more; return their retries.
 
-    Their credentials and leases end with them.
+    The runs and their rules are locked; credentials and leases end with the runs.
     """
     if not run_ids:
         return []

@@ -16,9 +16,9 @@ from uuid import UUID
 from engine import limits
 from engine.domain import fields
 from engine.domain.access import may_manage, visible_agents
-from engine.domain.commands.inventory import ListInventory, ListSummaries
+from engine.domain.commands.inventory import ListInventory, ListPaused, ListSummaries
 from engine.domain.inventory import InventoryKind, InventoryScope, RuleSource
-from engine.domain.views.inventory import InventoryView, IssueSummaryView
+from engine.domain.views.inventory import InventoryView, IssueSummaryView, PausedRuleView
 from engine.service.registry import Work, serves
 from engine.service.standing import read_workspace
 from engine.storage import inventory as storage
@@ -72,6 +72,17 @@ async def list_summaries(work: Work, query: ListSummaries) -> tuple[IssueSummary
         _summary(issue_id, list(of_issue), visible)
         for issue_id, of_issue in groupby(rows, key=itemgetter("issue_id"))
     )
+
+
+@serves(ListPaused)
+async def list_paused(work: Work, query: ListPaused) -> tuple[PausedRuleView, ...]:
+    """Return the first paused rules of the workspace's open issues, by issue and id (W-150).
+
+    Raises 403, 404.
+    """
+    workspace_id = read_workspace(work, query.workspace_id)
+    rows = await work.session.fetch(sql.paused, workspace_id, limits.PAUSED_LISTED_MAX)
+    return tuple(storage.paused_view(row) for row in rows)
 
 
 def _summary(issue_id: UUID, rows: Sequence[Record], visible: frozenset[UUID]) -> IssueSummaryView:

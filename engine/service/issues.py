@@ -149,12 +149,12 @@ async def update_issue(work: Work, command: UpdateIssue) -> IssueView:
     return await _read(session, issue_id)
 
 
-@serves(DeleteIssue)
+@serves(DeleteIssue, lock_timeout_ms=limits.DELETION_LOCK_MS_MAX)
 async def delete_issue(work: Work, command: DeleteIssue) -> None:
     """Remove an issue with all that hangs on it, rules and receipts included (W-189).
 
     Unstarted runs are cancelled, sub-issues lose their parent. Locks the issue FOR UPDATE and the
-    rest in lock order. Raises 403, 404.
+    rest in lock order. Raises 403, 404, and `contention` as deleting a workspace does.
     """
     session, issue_id = work.session, command.issue_id
     await standing.stand_at(work, issue_id)

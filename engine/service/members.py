@@ -98,12 +98,14 @@ async def remove_member(work: Work, command: RemoveMember) -> None:
     """End a membership: one's own, or for owners and admins another's; an owner's by owners only.
 
     Daemon tokens that the person made for the workspace end with it, and the person's own tokens
-    once no workspace is left that they open. Locks the owners and the member. Raises 403, 404, and
-    409 for the last owner.
+    once no workspace is left that they open. Locks workspace, owners, the member and the caller,
+    all before the caller's role is read: of two who remove each other the second finds itself
+    outside. Raises 403, 404, and 409 for the last owner.
     """
     user_id = standing.require_person(work)
-    place = await standing.stand_in(work, command.workspace_id)
-    rows = await work.session.fetch(_sql.lock_owners, place.workspace_id, command.member_id)
+    workspace_id = standing.read_workspace(work, command.workspace_id)
+    rows = await work.session.fetch(_sql.lock_owners, workspace_id, command.member_id, user_id)
+    place = await standing.stand_in(work, workspace_id)
     member = next((row for row in rows if row["id"] == command.member_id), None)
     if member is None:
         raise not_found("member")

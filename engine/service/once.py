@@ -19,6 +19,9 @@ async def carry_out(work: Work, command: Command, handler: Handler) -> Any:
     The key is taken, and the answer kept, in the transaction of the change: a refused or failed one
     leaves the key free, and a twin that arrives meanwhile waits and gets the first one's answer.
     Locks the key first of all. Raises `idempotency_key_reused` for the key of another request.
+
+    The caller of W-033 is who acts, a person or an agent: not the token, and not the run, so that
+    the next attempt of a run (W-110) does not repeat what the first one has done.
     """
     once = command.once
     if once is None:

@@ -2,8 +2,9 @@
 
 Nothing here waits in a process. `recover` is called with every sweep and at the instant that it
 named last; everything it does it finds by partial indexes in one bounded transaction, which waits
-for no row. All times are the database's (W-084). Whether a runtime is online is told by its last
-sign of life alone, so nothing has to be written when it goes offline (W-097).
+for no row and for nobody who switches listening on, and for the lock of an issue at its commit as
+long as its lane allows. All times are the database's (W-084). Whether a runtime is online is told
+by its last sign of life alone, so nothing has to be written when it goes offline (W-097).
 """
 
 from __future__ import annotations

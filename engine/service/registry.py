@@ -31,6 +31,7 @@ class Work:
     due: list[datetime] = attrs.field(factory=list)
     runtimes: set[UUID] = attrs.field(factory=set)
     issues: set[UUID] = attrs.field(factory=set)
+    promotions: list[datetime] = attrs.field(factory=list)
     refusals: list[str] = attrs.field(factory=list)
 
     def arm(self, at: datetime | None) -> None:
@@ -42,6 +43,11 @@ class Work:
         """A run of this runtime can be claimed: waiting claims of it wake."""
         if runtime_id is not None:
             self.runtimes.add(runtime_id)
+
+    def put_off(self, until: datetime | None) -> None:
+        """A run is deferred until then: recovery may have to wake earlier, to queue it."""
+        if until is not None:
+            self.promotions.append(until)
 
     def refused(self, check: str) -> None:
         """A run was not handed out, and ended, because of this check (W-106)."""

@@ -29,7 +29,7 @@ from engine.domain.texts import storable_text, trimmed_text
 from engine.domain.views.runs import RunStatusView, RunView
 from engine.errors import WakefulError, invalid, not_found
 from engine.service.daemons import daemon_mismatch, require_daemon
-from engine.service.failing import retry
+from engine.service.failing import is_retried, retry
 from engine.service.registry import Work, serves
 from engine.service.runs import freed, tell
 from engine.storage.database import Lane, Query, Record
@@ -144,7 +144,7 @@ async def fail_run(work: Work, command: FailRun) -> RunView:
         command.failure_reason or "agent_error",
         chars_max=limits.FAILURE_REASON_CHARS_MAX,
     )
-    row = await _held(work, command.run_id)
+    row = await _held(work, command.run_id, with_rule=is_retried(reason))
     _fence(row, command.dispatched_at)
     if row["status"] == RunStatus.FAILED:
         return run_view(row)
@@ -155,6 +155,7 @@ async def fail_run(work: Work, command: FailRun) -> RunView:
     await tell(work, ended["id"], "run_failed", "agent", ended["agent_id"], failure_reason=reason)
     for again in await retry(work.session, [ended["id"]], reason):
         work.queued(again.runtime_id)
+        work.put_off(again.fire_at)
     freed(work, ended)
     return run_view(ended)
 
@@ -162,22 +163,24 @@ async def fail_run(work: Work, command: FailRun) -> RunView:
 @serves(GetRunStatus, lane=Lane.CLAIM, is_single=True)
 async def get_run_status(work: Work, query: GetRunStatus) -> RunStatusView:
     """Return the status of a run, so that a running daemon learns of a cancel. Raises 404."""
-    row = await _claimed(work, query.run_id)
+    row = await _claimed(work, query.run_id, sql.claimed)
     return RunStatusView(status=RunStatus(row["status"]))
 
 
-async def _claimed(work: Work, run_id: UUID) -> Record:
-    """Return the row of a run of the calling daemon. Raises 403 for others' runs, 404."""
+async def _claimed(work: Work, run_id: UUID, query: Query = sql.hold_claimed) -> Record:
+    """Return the row of a run of the calling daemon, for a report that is written beside it.
+
+    Holds the workspace, for such a report has no other owner. Raises 403 for others' runs, 404.
+    """
     workspace_id, token_id = require_daemon(work)
-    return _own(await work.session.fetchrow(sql.claimed, run_id, workspace_id, token_id))
+    return _own(await work.session.fetchrow(query, run_id, workspace_id, token_id))
 
 
-async def _held(work: Work, run_id: UUID) -> Record:
-    """Return the same, locked for a report that moves it; raises as above."""
+async def _held(work: Work, run_id: UUID, *, with_rule: bool = False) -> Record:
+    """Return the same, locked for a report that moves it, `with_rule` also its rule; raises so."""
     workspace_id, token_id = require_daemon(work)
-    return _own(
-        await work.session.fetchrow(sql.lock_claimed, run_id, workspace_id, token_id, RECOVERY_WAIT)
-    )
+    asked = (run_id, workspace_id, token_id, RECOVERY_WAIT, with_rule)
+    return _own(await work.session.fetchrow(sql.lock_claimed, *asked))
 
 
 def _own(row: Record | None) -> Record:

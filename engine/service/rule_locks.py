@@ -27,11 +27,15 @@ _issues: Final = queries.load("issues")
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """An issue held against removal, and the caller with the role that stands now."""
+    """An issue held against removal, and the caller with the role that stands now.
+
+    `can_run` tells whether the agent that is held, too, has a runtime and is not archived.
+    """
 
     workspace_id: UUID
     issue_id: UUID
     caller: Principal
+    can_run: bool = False
 
 
 async def hold_target(work: Work, issue_id: UUID, agent_id: UUID) -> tuple[Held, UUID]:
@@ -42,13 +46,16 @@ async def hold_target(work: Work, issue_id: UUID, agent_id: UUID) -> tuple[Held,
     that cannot run.
     """
     workspace_id = await read_issue(work, issue_id)
-    return await _hold_owners(work, workspace_id, issue_id, agent_id)
+    held, person = await _hold_owners(work, workspace_id, issue_id, agent_id)
+    require_runnable(held)
+    return held, person
 
 
 async def hold_rule(work: Work, issue_id: UUID, rule_id: UUID) -> tuple[Held, Rule, UUID]:
     """Hold a stored rule with its target; raises as `hold_target` and `lock_rule` do.
 
-    Raises 503 contention if the rule was replaced while the locks were taken.
+    Whether the agent can run is left to the caller: a text may be edited for one that cannot
+    (W-029). Raises 503 contention if the rule was replaced while the locks were taken.
     """
     workspace_id = await read_issue(work, issue_id)
     target = await work.session.fetchrow(sql.target, issue_id, rule_id)
@@ -59,6 +66,12 @@ async def hold_rule(work: Work, issue_id: UUID, rule_id: UUID) -> tuple[Held, Ru
     if rule.agent_id != target["agent_id"]:
         raise WakefulError("contention", "the wakeup was just given to another agent")
     return held, rule, person
+
+
+def require_runnable(held: Held) -> None:
+    """Raise 400 if the agent that is held is archived or has no runtime (W-012)."""
+    if not held.can_run:
+        raise agent_unavailable()
 
 
 async def hold_issue(work: Work, issue_id: UUID) -> Held:
@@ -106,10 +119,12 @@ async def withdraw(work: Work, rule_id: UUID, runs: list[UUID], reason: str) -> 
         await work.session.execute(sql.cancel_runs, runs, reason)
 
 
-def _held(work: Work, workspace_id: UUID, issue_id: UUID, role: Role | None) -> Held:
+def _held(
+    work: Work, workspace_id: UUID, issue_id: UUID, role: Role | None, *, can_run: bool = False
+) -> Held:
     roles = {} if role is None else {workspace_id: role}
     caller = attrs.evolve(work.caller, roles=roles)
-    return Held(workspace_id=workspace_id, issue_id=issue_id, caller=caller)
+    return Held(workspace_id=workspace_id, issue_id=issue_id, caller=caller, can_run=can_run)
 
 
 async def _hold_owners(
@@ -121,21 +136,13 @@ async def _hold_owners(
     owners = (workspace_id, agent_id, person, issue_id)
     row = await work.session.fetchrow(sql.hold_owners, *owners)
     if row is None:
-        raise await _missing_owner(work, owners)
-    if not row["may_invoke"]:
+        row = await work.session.fetchrow(sql.hold_idle_owners, *owners)
+    if row is None and not await work.session.fetchval(sql.has_issue, workspace_id, issue_id):
+        raise not_found("issue")
+    if row is None or not row["may_invoke"]:
         raise cannot_invoke()
-    if row["archived"]:
-        raise agent_unavailable()
-    return _held(work, workspace_id, issue_id, Role(row["role"])), person
-
-
-async def _missing_owner(work: Work, owners: tuple[UUID, ...]) -> WakefulError:
-    """Return the error for whoever kept `hold_owners` from finding all of these owners."""
-    row = await work.session.fetchrow(sql.missing_owner, *owners)
-    assert row is not None, "the query has no FROM"
-    if not row["has_issue"]:
-        return not_found("issue")
-    return agent_unavailable() if row["may_invoke"] else cannot_invoke()
+    role = Role(row["role"])
+    return _held(work, workspace_id, issue_id, role, can_run=row["can_run"]), person
 
 
 def cannot_invoke() -> WakefulError:

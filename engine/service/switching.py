@@ -26,6 +26,7 @@ from engine.service.rule_locks import (
     lock_inputs,
     lock_rule,
     lock_unstarted,
+    require_runnable,
     withdraw,
 )
 from engine.service.wakeups import show_rule
@@ -42,9 +43,9 @@ async def enable_rule(work: Work, command: EnableRule) -> RuleView:
     """Switch the stored configuration on, from now on; times gone by are not replayed (W-025).
 
     What is checked is what a save checks; who enables becomes the creator, as with a save, and
-    the stored filters stay (W-057). Raises 409 for another revision, for a rule that is on and
-    gets `rearm` or `at`, and for a one-shot whose run has not ended; 400 for what W-024 and W-026
-    refuse.
+    the stored filters stay (W-057). A rule that is on already stays as it is, whatever has become
+    of its agent. Raises 409 for another revision, for a rule that is on and gets `rearm` or `at`,
+    and for a one-shot whose run has not ended; 400 for what W-012, W-024 and W-026 refuse.
     """
     whole_number("revision", command.revision, low=1, high=_REVISION_MAX, code="invalid_input")
     held, rule, person = await hold_rule(work, command.issue_id, command.rule_id)
@@ -54,6 +55,7 @@ async def enable_rule(work: Work, command: EnableRule) -> RuleView:
         if command.rearm or command.at is not None:
             raise WakefulError("conflict", "the wakeup is on already")
         return await show_rule(work, held.issue_id, rule.id)
+    require_runnable(held)
     await _check_rearming(work, rule, command)
     now = await work.session.fetchval(sql.now)
     valid = validate(draft_of(rule, at=command.at), now)
@@ -97,10 +99,12 @@ async def delete_rule(work: Work, command: DeleteRule) -> None:
 async def trigger_rule(work: Work, command: TriggerRule) -> None:
     """Give a rule one input by hand and have its issue looked at (W-030).
 
-    Writes a receipt `wakeup.manual`. Raises 400 on a closed issue and for a rule that is switched
-    off, but not for a spent one (W-031); 403 unless the caller may manage it and invoke its agent.
+    Writes a receipt `wakeup.manual`. Raises 400 on a closed issue, for an agent that cannot run and
+    for a rule that is switched off, but not for a spent one (W-031); 403 unless the caller may
+    manage it and invoke its agent.
     """
     held, rule, _ = await hold_rule(work, command.issue_id, command.rule_id)
+    require_runnable(held)  # success promises a run
     await refuse_closed(work, held)  # before the rule, which closing has switched off
     if rule.disabled_at is not None:
         raise WakefulError("wakeup_disabled", "the wakeup is switched off")

@@ -110,12 +110,13 @@ def _merged(old: dict[str, Any], patch: object) -> dict[str, Any]:
     return fields.json_object("settings", merged, bytes_max=limits.SETTINGS_BYTES_MAX)
 
 
-@serves(DeleteWorkspace)
+@serves(DeleteWorkspace, lock_timeout_ms=limits.DELETION_LOCK_MS_MAX)
 async def delete_workspace(work: Work, command: DeleteWorkspace) -> None:
     """Remove a workspace and all that is in it, for its owners, also while facts are written.
 
     Locks everything in lock order, the workspace FOR UPDATE first; a run that is at work ends
-    when its daemon asks for it next. Raises 403, 404.
+    when its daemon asks for it next. Raises 403, 404, and `contention` where a writer that holds
+    one thing waits for another: such a one goes first, and is not told of a deadlock.
     """
     standing.require_person(work)
     workspace_id = standing.read_workspace(work, command.workspace_id)

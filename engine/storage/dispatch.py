@@ -83,6 +83,7 @@ def effects_of(snapshot: Snapshot, decision: Decision) -> dict[str, Any]:
         "due": None if decision.due is None else decision.due.payload,
         "due_consumed": decision.due_consumed,
         "start": None if decision.start is None else _start(decision.start),
+        "refresh_run_id": None if decision.refresh is None else str(decision.refresh.run_id),
         "refresh": None if decision.refresh is None else _refresh(decision.refresh),
         "activities": [_activity(each) for each in decision.activities],
     }
@@ -127,7 +128,6 @@ def _start(draft: RunDraft) -> dict[str, Any]:
 
 def _refresh(refresh: RunRefresh) -> dict[str, Any]:
     return {
-        "run_id": str(refresh.run_id),
         "handoff_note": refresh.handoff_note,
         "context": refresh.context,
     }

@@ -9,16 +9,18 @@ import attrs
 
 from engine.domain.access import SourceReferences, redact
 from engine.domain.inventory import RuleSource
-from engine.domain.records import Kind, Mode, RunStatus
+from engine.domain.records import Kind, Mode, PauseReason, RunStatus
 from engine.domain.views.inventory import (
     AgentChoiceView,
     InventoryCounts,
     InventoryItemView,
     InventoryRunView,
     ListedRuleView,
+    PausedRuleView,
 )
 from engine.storage import queries
 from engine.storage.database import Record
+from engine.storage.wakeups import pause_of
 
 sql: Final = queries.load("inventory")
 _REFERENCES: Final = frozenset(field.name for field in attrs.fields(SourceReferences))
@@ -60,6 +62,12 @@ def listed_view(row: Record, visible: frozenset[UUID]) -> ListedRuleView:
     return ListedRuleView(**_waits_for(row, visible))
 
 
+def paused_view(row: Record) -> PausedRuleView:
+    """Return the rule of a row of `inventory.paused`."""
+    reason = PauseReason(row["paused_reason"])
+    return PausedRuleView(**{**dict(row.items()), "paused_reason": reason})
+
+
 def counts(row: Record) -> InventoryCounts:
     """Return the counts that every row of `inventory.list` has."""
     return InventoryCounts(
@@ -83,7 +91,13 @@ def _waits_for(row: Record, visible: frozenset[UUID]) -> dict[str, Any]:
         name: getattr(shown, name) if name in _REFERENCES else row[name] for name in _SHARED
     }
     kind, mode, events = Kind(row["kind"]), Mode(row["mode"]), tuple(row["event_types"])
-    return {**values, "kind": kind, "mode": mode, "event_types": events}
+    return {
+        **values,
+        "kind": kind,
+        "mode": mode,
+        "event_types": events,
+        "paused_reason": pause_of(row),
+    }
 
 
 def _run(row: Record) -> InventoryRunView | None:

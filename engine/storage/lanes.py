@@ -34,17 +34,20 @@ class LaneLimits:
 
     `is_planned_once`: its statements are few and find everything by index, whatever their values
     are. So no call plans for its own values again, least of all inside of functions, where a plan
-    costs more than what it is for (dispatch of one issue: three of four milliseconds).
+    costs more than what it is for (dispatch of one issue: three of four milliseconds). `lock_ms` is
+    how long each wait for a lock may take where a write says nothing else; 0: as its statement.
     """
 
     connections: int
     statement_ms: int
+    lock_ms: int = 0
     is_planned_once: bool = False
 
     @property
     def settings(self) -> Mapping[str, str]:
         """What the connections of the lane ask for beside what all do."""
-        return {"plan_cache_mode": "force_generic_plan"} if self.is_planned_once else {}
+        planned = {"plan_cache_mode": "force_generic_plan"} if self.is_planned_once else {}
+        return {"lock_timeout": str(self.lock_ms), **planned}
 
 
 LANES: Final[Mapping[Lane, LaneLimits]] = MappingProxyType(
@@ -61,7 +64,9 @@ LANES: Final[Mapping[Lane, LaneLimits]] = MappingProxyType(
         ),
         Lane.API: LaneLimits(connections=limits.API_CONNECTIONS, statement_ms=limits.API_MS_MAX),
         Lane.BACKGROUND: LaneLimits(
-            connections=limits.BACKGROUND_CONNECTIONS, statement_ms=limits.BACKGROUND_MS_MAX
+            connections=limits.BACKGROUND_CONNECTIONS,
+            statement_ms=limits.BACKGROUND_MS_MAX,
+            lock_ms=limits.BACKGROUND_LOCK_MS_MAX,
         ),
     }
 )

@@ -14,7 +14,7 @@ from engine.domain.access import (
     references_of,
 )
 from engine.domain.filters import FilterActor
-from engine.domain.records import RunStatus
+from engine.domain.records import PauseReason, RunStatus
 from engine.domain.views.wakeups import RuleRunView, RuleView
 from engine.storage import queries
 from engine.storage.database import Record
@@ -77,6 +77,7 @@ def rule_view(row: Record, visible: frozenset[UUID]) -> RuleView:
         next_fire_at=rule.next_fire_at,
         enabled=rule.enabled,
         disabled_at=rule.disabled_at,
+        paused_reason=pause_of(row),
         revision=rule.revision,
         last_task_id=rule.last_task_id,
         last_task_status=_status(row["last_task_status"]),
@@ -84,6 +85,12 @@ def rule_view(row: Record, visible: frozenset[UUID]) -> RuleView:
         created_at=rule.created_at,
         updated_at=rule.updated_at,
     )
+
+
+def pause_of(row: Record) -> PauseReason | None:
+    """Return why the rule of a row with that column is paused."""
+    reason = row["paused_reason"]
+    return None if reason is None else PauseReason(reason)
 
 
 def rule_run_view(row: Record) -> RuleRunView:

@@ -5,10 +5,14 @@ CREATE OR REPLACE FUNCTION public.wakeup_limit(workspaces uuid[], issues uuid[])
 AS $function$
 DECLARE
   full_one uuid;
+  before text := current_setting('lock_timeout');
+  spent integer := 1000 * extract(epoch FROM clock_timestamp() - statement_timestamp());
 BEGIN
+  PERFORM set_config('lock_timeout', greatest(700 - spent, 50) || 'ms', true);
   INSERT INTO workspace_capacity AS c (workspace_id)
   SELECT DISTINCT w FROM unnest(workspaces) w ORDER BY w
   ON CONFLICT (workspace_id) DO UPDATE SET activations = c.activations + 1;
+  PERFORM set_config('lock_timeout', before, true);
   SELECT i INTO full_one FROM (SELECT DISTINCT unnest(issues) AS i) touched
    WHERE (SELECT count(*) FROM issue_wakeup r WHERE r.issue_id = i AND r.enabled) > 32
    LIMIT 1;

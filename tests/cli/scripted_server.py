@@ -40,7 +40,9 @@ class Answer:
 
 def refusal(status: int, code: str) -> Answer:
     """Return a problem document as the product writes it."""
-    return Answer(status=status, body={"code": code, "detail": "refused", "status": status})
+    kind = f"urn:wakeful:problem:{code}"
+    body = {"type": kind, "code": code, "detail": "refused", "status": status}
+    return Answer(status=status, body=body)
 
 
 @attrs.define(kw_only=True)

@@ -83,3 +83,18 @@ def test_the_calls_of_the_sdk_take_a_key(site: Site) -> None:
         api.trigger_wakeup(issue, rule["id"], idempotency_key="a")
         with pytest.raises(ApiError):
             api.trigger_wakeup(issue, rule["id"], idempotency_key="b")
+
+
+@pytest.mark.parametrize(("key", "comments"), [("said", 1), ("said-$WAKEFUL_RUN", 2)])
+def test_the_keys_of_an_agent_outlive_its_runs(site: Site, key: str, comments: int) -> None:
+    """W-033: a key is its agent's, not its run's: what is tried again in another run stays done."""
+    mind = f'wakeful issue comment "$WAKEFUL_ISSUE" Done {KEY} "{key}" >/dev/null'
+    name = f"repeater-{comments}"
+    with site.daemon("--agent", name, "--exec", mind), site.api() as api:
+        issue = api.create_issue("Said")["id"]
+        agent = api.find_agent(name)
+        assert agent is not None
+        for number in (1, 2):
+            api.start_run(issue, agent["id"])
+            site.wait_for_run(issue, number=number)
+        assert api.comments(issue, limit=10)["total"] == comments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import pytest
 from engine.domain.events import EVENTS
 from tests.cli.conftest import Command
 from tests.cli.serving import Site
+from tests.sql.psql_session import psql
 
 NOWHERE = "01890000-0000-7000-8000-000000000000"
 
@@ -41,7 +43,7 @@ def test_the_commands_are_offered(command: Command) -> None:
     """W-197: the help of `wakeful issue wakeup` names its commands."""
     text = command("issue", "wakeup", "--help").out
     names = ("events", "create", "update", "list", "get", "runs", "trigger", "disable", "delete")
-    for name in (*names, "enable", "checkin", "preview", "explain"):
+    for name in (*names, "enable", "checkin", "preview", "explain", "paused"):
         assert f"  {name} " in text
 
 
@@ -225,14 +227,93 @@ def test_enable_reads_the_revision_and_sets_a_new_time(here: Command, issue: Any
     assert enabled["next_fire_at"] == "2099-02-01T00:00:00.000000Z"
 
 
+def test_enable_sets_a_time_by_the_clock_of_the_server(
+    here: Command, site: Site, issue: Any
+) -> None:
+    """W-198, W-201: `enable --after` plans so many seconds from now, of a rule of kind at only."""
+    rule = create(here, issue, "--after", "1h")["id"]
+    with site.api() as api:
+        api.disable_wakeup(issue["id"], rule)
+    named = ("issue", "wakeup", "enable", issue["identifier"])
+    enabled = here(*named, rule, "--after", "2h").json
+    assert enabled["enabled"] is True
+    planned, switched = (
+        datetime.fromisoformat(enabled[name]) for name in ("next_fire_at", "updated_at")
+    )
+    assert timedelta(0) <= switched - (planned - timedelta(hours=2)) < timedelta(seconds=30)
+    every = create(here, issue, "--every", "1h")["id"]
+    here("issue", "wakeup", "disable", issue["id"], every)
+    done = here(*named, every, "--after", "2h")
+    assert (done.code, done.out) == (1, "")
+    assert "(invalid_schedule)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--after", "10m", "--at", "2099-01-01T00:00:00Z"], "--at or --after, not both"),
+        (["--after", "1.5s"], "no duration"),
+        (["--after", "-5m"], "no duration"),
+    ],
+)
+def test_an_unclear_time_is_refused_before_any_request(
+    command: Command, options: list[str], words: str
+) -> None:
+    """W-198, W-201: `enable` takes --at or --after, and durations alone, where no server is."""
+    nowhere = ("--url", "http://127.0.0.1:9", "--token", "wkm_x")
+    done = command(*nowhere, "issue", "wakeup", "enable", "WF-1", NOWHERE, *options)
+    assert (done.code, done.out) == (1, "")
+    assert words in done.err
+
+
+def test_a_repeated_command_creates_and_wakes_once(here: Command, site: Site, issue: Any) -> None:
+    """W-033, W-198: create and trigger under one key: one row, one run with one fact."""
+    key = ("--idempotency-key", f"once-{issue['id']}")
+    first, again = [create(here, issue, "--every", "1h", *key)["id"] for _ in range(2)]
+    assert first == again
+    named = ("issue", "wakeup")
+    assert [each["id"] for each in here(*named, "list", issue["id"]).json] == [first]
+    for _ in range(2):
+        woken = here(*named, "trigger", issue["id"], first, *key)
+        assert woken.json == {"id": first, "triggered": True}
+    site.wait_for_run(issue["id"], status="queued")
+    (fact,) = here(*named, "explain", issue["id"], first, "--output", "json").json["last_facts"]
+    assert (fact["event_type"], fact["count"]) == ("wakeup.manual", 1)
+
+
+def test_paused_rules_are_listed(here: Command, site: Site, issue: Any) -> None:
+    """W-150: `paused` prints what the server lists, as JSON or a table."""
+    assert here("issue", "wakeup", "paused").json == []
+    rule = create(here, issue, "--every", "1h")
+    psql(
+        f"postgresql://postgres@/wakeful?host={site.cwd / 'data/run'}",
+        "UPDATE issue_wakeup SET enabled = false, paused_reason = 'max_fires'"
+        f" WHERE id = '{rule['id']}'",
+    )
+    told = ("issue_id", "agent_id", "id")
+    expected = {**{name: rule[name] for name in told}, "paused_reason": "max_fires"}
+    assert here("issue", "wakeup", "paused").json == [expected]
+    header, line = here("issue", "wakeup", "paused", "--output", "table").out.splitlines()
+    assert header.split() == ["ISSUE", "ID", "AGENT", "REASON"]
+    assert line.split() == [rule["issue_id"], rule["id"], rule["agent_id"], "max_fires"]
+    assert here("issue", "wakeup", "enable", issue["id"], rule["id"]).json["paused_reason"] is None
+    assert here("issue", "wakeup", "paused").json == []
+
+
 def test_tables_have_these_columns(here: Command, issue: Any) -> None:
     """W-203: the tables of list, get and runs have the columns that people know."""
     rule = create(here, issue, "--event", "comment.created")["id"]
     table = ("--output", "table")
-    for name in (("list", issue["id"]), ("get", issue["id"], rule)):
+    one = (issue["id"], rule)
+    for name, enabled in (
+        (("list", issue["id"]), "yes"),
+        (("get", *one), "yes"),
+        (("disable", *one), "no"),
+        (("enable", *one), "yes"),
+    ):
         header, line = here("issue", "wakeup", *name, *table).out.splitlines()
         assert " ".join(header.split()) == "ID KIND MODE ENABLED NEXT LAST RUN"
-        assert line.split() == [rule, "event", "once", "yes", "-", "-"]
+        assert line.split() == [rule, "event", "once", enabled, "-", "-"]
     (header,) = here("issue", "wakeup", "runs", issue["id"], rule, *table).out.splitlines()
     assert header.split() == ["RUN", "STATUS", "CREATED", "CHECK-IN"]
 
@@ -258,15 +339,19 @@ def test_an_unknown_issue_is_another_matter(here: Command) -> None:
 def test_every_refusal_ends_with_1_and_prints_no_data(
     here: Command, issue: Any, agent: Any
 ) -> None:
-    """W-204: 400, 401, 404, a wrong command line and a dead server: 1 each, empty stdout."""
+    """W-204: 400, 401, 403, 404, 409, a wrong command line, a dead server: 1 each, no data."""
     wakeup = ("issue", "wakeup")
     draft = ("--agent-id", "sleeper", "--instruction", "x")
+    rule = create(here, issue, "--every", "1h")["id"]
     refused = {
         "invalid_event_type": (*wakeup, "create", issue["id"], *draft, "--event", "comment.x"),
         "no agent": (
             *(*wakeup, "create", issue["id"], "--agent-id", "nobody"),
             *(*draft[2:], "--after", "1m"),
         ),
+        "not_allowed": (*wakeup, "checkin", issue["id"], rule, "--note", "quiet"),
+        "not found": (*wakeup, "explain", issue["id"], NOWHERE),
+        "conflict": (*wakeup, "enable", issue["id"], rule, "--rearm"),
         "not_authenticated": (*wakeup, "list", issue["id"], "--token", "wkm_wrong"),
         "unreachable": (*wakeup, "list", issue["id"], "--url", "http://127.0.0.1:1"),
         "Usage": (*wakeup, "list"),

@@ -8,9 +8,14 @@ import pytest
 
 from engine.app import Engine
 from engine.domain.commands.tracker import ArchiveAgent, RemoveMember, UpdateAgent, UpdateIssue
+from engine.service.dispatch import CONTENTION
 from tests.engine.foreign import COMMENT, Psql
 from tests.engine.world import World, register, running, say, settled
 
+ORPHANS: Final = (
+    "SELECT count(*) FROM agent_task_queue q"
+    " WHERE NOT EXISTS (SELECT FROM agent a WHERE a.id = q.agent_id)"
+)
 # Each takes $1, the workspace, and what it names of the world.
 LOSSES: Final = {
     "creator removed": "DELETE FROM member WHERE user_id = '{m}'",
@@ -153,3 +158,24 @@ async def test_a_consumed_one_shot_discards_what_still_comes(
     after = await psql.run(rule.id)
     assert after["status"] == "queued", "the run that it has started stays"
     assert after["handoff_note"] == run["handoff_note"]
+
+
+async def test_an_agent_that_is_being_deleted_gets_no_run(
+    psql: Psql, world: World, database_url: str
+) -> None:
+    """W-190: a fact while psql has deleted the agent, uncommitted, makes no run, then or later."""
+    async with running(database_url, sweep_seconds=0.2) as engine:
+        rule = await register(engine, world)
+        other = await register(engine, world, agent_id=world.b)
+        async with psql.open_transaction(("DELETE FROM agent WHERE id = $1", world.a)):
+            await say(engine, world.n, world.issue)
+            await psql.run(other.id)
+            assert await psql.failed(rule.id) == CONTENTION
+            assert await psql.runs(rule.id) == []
+        await psql.drained(rule.id)
+        stored = await psql.row(rule.id)
+        assert not stored["enabled"]
+        assert stored["last_error"] not in (None, CONTENTION)
+        await say(engine, world.n, world.issue)
+        await psql.drained(other.id)
+    assert await psql.value(ORPHANS) == 0

@@ -420,3 +420,47 @@ async def test_four_engines_lose_and_double_nothing(
         "   jsonb_array_elements(q.context -> 'wakeup_evidence' -> 'facts') f"
     )
     assert told == 1_000
+
+
+@pytest.mark.parametrize(
+    ("channel", "payload"),
+    [
+        ("wakeful_engines", "plan " + "[" * 7_000),
+        ("wakeful_engines", 'plan {"plan": "0001-01-01T00:00:00+10:00"}'),
+        ("wakeful_engines", "gone soon"),
+        ("wakeful_timers", "at noon"),
+        ("wakeful_runs", "the fast one"),
+    ],
+    ids=["nested", "before time", "engine", "timer", "run"],
+)
+async def test_a_senseless_notification_harms_nobody(
+    engine: Engine, psql: Psql, world: World, channel: str, payload: str
+) -> None:
+    """W-073: whatever somebody notifies, the engine goes on and hears what comes behind it."""
+    rule = await register(engine, world)
+    await settled(engine)
+    await psql("SELECT pg_notify($1, $2)", channel, payload)
+    await psql.comment(world.issue)
+    await psql.run(rule.id, within=2)
+
+
+async def test_one_task_looks_after_what_others_got(
+    engine: Engine, psql: Psql, world: World
+) -> None:
+    """W-083: hints for others' issues never make more than one task, however slow its looks are."""
+    await settled(engine)
+    issues = await psql.issues(world, 20)
+    elsewhere = [each for each in issues if first_for(each, {1, 2, 3}) != 1]
+    assert len(elsewhere) > 5
+    slow = Query("test.slow", "SELECT pg_catalog.pg_sleep(1)")
+    async with psql.open_transaction(), trio.open_nursery() as nursery:
+        engine.fleet.stands(1)
+        engine.fleet._others = frozenset({2, 3})  # as if two others had been counted
+        nursery.start_soon(engine._database.read, Lane.BACKGROUND, lambda s: s.fetch(slow))
+        tasks = []
+        for issue in elsewhere:
+            engine.fleet.heard(issue)
+            await psql.pause(limits.OTHERS_FIRST_SECONDS / 3)
+            tasks.append(sum(token.name == "fleet" for token in engine.ledger.open_tokens()))
+    assert max(tasks) == 1, tasks
+    await settled(engine)

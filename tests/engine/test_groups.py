@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 import trio.testing
 
@@ -166,3 +168,30 @@ async def test_a_rule_that_makes_no_sense_stops_no_other(
     async with running(database_url):
         await psql.run(healthy)
         assert await psql.failed(hopeless)
+
+
+async def test_bulk_has_its_turn_while_facts_never_end(
+    engine: Engine, psql: Psql, world: World
+) -> None:
+    """W-075: a timer fires although there is a fact for each group, and facts still come first."""
+    dispatcher = engine.dispatcher
+    await settled(engine)
+    order: list[str] = []
+    facts, timers = await psql.issues(world, 40), await psql.issues(world, 1)
+    taken, dispatcher._taken = (
+        dispatcher._taken,
+        lambda issue: order.append("timer" if issue in timers else "fact"),
+    )
+    try:
+        async with trio.open_nursery() as nursery:
+            dispatcher._working = limits.DISPATCH_CONNECTIONS  # nobody works on what waits but us
+            nursery.start_soon(partial(dispatcher.dispatch, timers[0], is_bulk=True))
+            for issue in facts:
+                nursery.start_soon(dispatcher.dispatch, issue)
+                await trio.testing.wait_all_tasks_blocked()
+                for each in dispatcher._next_group():
+                    each.done.set()
+    finally:
+        dispatcher._taken, dispatcher._working = taken, 0
+    assert order[: limits.FACT_GROUPS_MAX] == ["fact"] * limits.FACT_GROUPS_MAX
+    assert order[limits.FACT_GROUPS_MAX] == "timer"

@@ -184,7 +184,8 @@ async def test_waiting_has_an_age_in_each_workspace(
         found = await scrape(engine)
         assert 60 <= found[free] < 90
         assert queued not in found
-    await psql.comment(world.issue)
+        await settled(engine)
+    await psql("SELECT pg_notify('wakeful_wakeups', $1)", str(world.issue))
     await psql.run(rule.id)
     await psql("UPDATE agent_task_queue SET created_at = created_at - interval '60 s'")
     found = await scrape(engine)

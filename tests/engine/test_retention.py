@@ -164,3 +164,77 @@ async def test_receipts_of_a_dispatch_are_kept_for_a_week(
     async with Database.open(database_url) as database:
         assert (await database.write(Lane.BACKGROUND, retain)).result.deleted == 0
     assert await counts(psql) == (1, 0)
+
+
+FILES = (
+    "WITH f AS ("
+    "   INSERT INTO attachment (workspace_id, issue_id, uploader_type, uploader_id, filename)"
+    "   SELECT $1, $2, 'member', $3, 'f' FROM generate_series(1, $4::int) RETURNING id)"
+    " INSERT INTO attachment_content (attachment_id, content) SELECT f.id, 'x' FROM f"
+)
+AGED = "UPDATE attachment SET unbound_at = unbound_at - interval '25 hours' WHERE unbound_at < $1"
+
+
+async def test_files_that_hang_on_nothing_go_after_a_day(
+    psql: Psql, world: World, database_url: str
+) -> None:
+    """W-068: uploads that were never bound go after a day, a hundred a sweep, with their content.
+
+    What hangs on something stays, and so does what was taken off a moment ago, however old it is.
+    """
+
+    async def files() -> int:
+        found = await psql.value("SELECT count(*) FROM attachment")
+        assert found == await psql.value("SELECT count(*) FROM attachment_content")
+        return int(found)
+
+    for issue_id, count in ((None, 150), (world.issue, 3)):
+        await psql(FILES, world.workspace_id, issue_id, world.m.user_id, count)
+    now = await psql.value("SELECT wakeful_now()")
+    assert await psql.value("SELECT count(*) FROM attachment WHERE unbound_at IS NULL") == 3
+    await psql("UPDATE attachment SET created_at = $1::timestamptz - interval '9 days'", now)
+    await psql(AGED, now)
+    await psql(FILES, world.workspace_id, None, world.m.user_id, 2)
+    taken_off = "UPDATE attachment SET issue_id = NULL WHERE id = $1"
+    await psql(taken_off, await psql.value("SELECT min(id::text)::uuid FROM attachment"
+                                           " WHERE issue_id IS NOT NULL"))  # fmt: skip
+    async with Database.open(database_url) as database:
+        for left in (55, 5, 5):
+            retained = (await database.write(Lane.BACKGROUND, retain)).result
+            assert retained.deleted == 0
+            assert await files() == left
+    assert retained.next_due is not None
+    oldest = await psql.value("SELECT min(unbound_at) FROM attachment")
+    assert retained.next_due - oldest == timedelta(seconds=limits.UNBOUND_SECONDS)
+
+
+async def test_a_file_that_is_being_bound_stays(
+    psql: Psql, world: World, database_url: str
+) -> None:
+    """W-068: a file that somebody hangs on an issue at this moment is passed over at once."""
+    await psql(FILES, world.workspace_id, None, world.m.user_id, 2)
+    now = await psql.value("SELECT wakeful_now()")
+    await psql(AGED, now)
+    file = await psql.value("SELECT id FROM attachment LIMIT 1")
+    binding = ("UPDATE attachment SET issue_id = $2 WHERE id = $1", file, world.issue)
+    async with Database.open(database_url) as database, psql.open_transaction(binding):
+        await database.write(Lane.BACKGROUND, retain)
+    rows = await psql("SELECT id, issue_id, unbound_at FROM attachment")
+    assert [tuple(row.values()) for row in rows] == [(file, world.issue, None)]
+
+
+async def test_a_backlog_of_anything_goes_on_at_once(
+    psql: Psql, world: World, database_url: str
+) -> None:
+    """W-033, W-068: old keys go a thousand at a time, one call after the other, not one a day."""
+    await psql(
+        "INSERT INTO idempotency_key"
+        " (caller, route, key, workspace_id, digest, status, body, created_at)"
+        " SELECT 'somebody', 'POST /x', n::text, $1, '\\x00', 201, 'a body',"
+        "        wakeful_now() - interval '25 hours' FROM generate_series(1, 1500) n",
+        world.workspace_id,
+    )
+    async with Database.open(database_url) as database:
+        full = [(await database.write(Lane.BACKGROUND, retain)).result.is_full for _ in range(2)]
+    assert full == [True, False]
+    assert await psql.value("SELECT count(*) FROM idempotency_key") == 0

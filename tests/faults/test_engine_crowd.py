@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from random import Random
 from typing import Final
@@ -15,7 +16,7 @@ from engine.errors import WakefulError
 from tests.engine.foreign import Psql, foreign
 from tests.engine.world import World, running, settled, stage
 
-SECONDS: Final = 8
+SECONDS: Final = float(os.environ.get("CHAOS_SECONDS", "8"))
 WRITERS: Final = 50
 RULES: Final = 32
 FACTS: Final = (

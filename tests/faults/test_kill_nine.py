@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -15,7 +16,7 @@ from tests.cli.serving import folder
 from tests.faults import accounting
 from tests.faults.site import Load, Site, serving
 
-KILLS: Final = 25
+KILLS: Final = int(os.environ.get("CHAOS_KILLS", "25"))  # of the server, and of PostgreSQL
 WRITERS: Final = 8
 SETTLE_SECONDS: Final = 60
 
@@ -33,7 +34,7 @@ def collected() -> Iterator[None]:
 async def _kill_under_load(
     kill: Callable[[Site], Awaitable[None]], restart: Callable[[Site], Awaitable[None]]
 ) -> Load:
-    """Kill 25 times at random moments under load, look at the accounts each time, then settle."""
+    """Kill at random moments under load, look at the accounts each time, then settle."""
     moments = random.Random(83)
     with folder() as cwd:
         async with open_loop(), serving(cwd) as site, trio.open_nursery() as nursery:
@@ -88,7 +89,7 @@ async def _is_busy(dsn: str) -> bool:
 
 
 async def test_the_accounts_balance_after_each_death_of_the_server() -> None:
-    """W-083, W-038, G-01, G-02: `kill -9` of the server at 25 moments loses and doubles nothing."""
+    """W-083, W-038, G-01, G-02: `kill -9` of the server at any moment loses and doubles nothing."""
 
     async def restart(site: Site) -> None:
         await site.start()
@@ -98,7 +99,7 @@ async def test_the_accounts_balance_after_each_death_of_the_server() -> None:
 
 
 async def test_the_accounts_balance_after_each_death_of_postgresql() -> None:
-    """W-083, G-01: `kill -9` of PostgreSQL at 25 moments; the server lives and goes on."""
+    """W-083, G-01: `kill -9` of PostgreSQL at any moment; the server lives and goes on."""
 
     async def still_lives(site: Site) -> None:
         assert site.process is not None

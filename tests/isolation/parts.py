@@ -54,6 +54,7 @@ def use_case(
     by: Caller = as_m,
     stops: Iterable[str] | None = None,
     may: Iterable[str] = (),
+    lock_timeout_ms: int | None = None,
 ) -> Part:
     """Return the part that carries out a command as the engine does, stopping before these queries.
 
@@ -71,7 +72,14 @@ def use_case(
             actor_type=caller.actor_type, actor_id=caller.actor_id, source_task_id=caller.run_id
         )
 
-    return Part(name=name, unit=unit, stops=_with_end(stops), identity=identity, may=frozenset(may))
+    return Part(
+        name=name,
+        unit=unit,
+        stops=_with_end(stops),
+        identity=identity,
+        may=frozenset(may),
+        lock_timeout_ms=lock_timeout_ms,
+    )
 
 
 def claim(name: str = "claim", *, stops: Iterable[str] | None = None) -> Part:

@@ -38,7 +38,8 @@ Ends = Mapping[str, Ended]
 class Part:
     """What one session does, as whom, and before which of its statements it stops (None: all).
 
-    `may` are the refusals that the specification allows it: codes of errors, or SQLSTATEs.
+    `may` are the refusals that the specification allows it: codes of errors, or SQLSTATEs. It waits
+    for each lock for `lock_timeout_ms`, None: until the server sees a deadlock.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Part:
     writing: Writing = ENGINE
     identity: Callable[[Place], Identity] = lambda _: Identity()
     may: frozenset[str] = frozenset()
+    lock_timeout_ms: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +137,9 @@ async def _explore(
             async with asyncio.TaskGroup() as group:
                 for part, player in zip(specification.parts, players, strict=True):
                     unit = _at(part, place)
-                    group.create_task(player.play(unit, part.writing, part.identity(place)))
+                    group.create_task(
+                        player.play(unit, part.writing, part.identity(place), part.lock_timeout_ms)
+                    )
                 await play.run(prefix)
             ends = {each.name: each.ended for each in players if each.ended is not None}
             _refuse_surprises(specification, ends)

@@ -100,7 +100,9 @@ class Player:
     _moved: Callable[[], None] = attrs.field(default=lambda: None)
     _go: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    async def play(self, unit: Unit, writing: Writing, identity: Identity) -> None:
+    async def play(
+        self, unit: Unit, writing: Writing, identity: Identity, lock_timeout_ms: int | None = None
+    ) -> None:
         """Carry out a unit, stopping on the way; its end is in `ended`.
 
         What is no `WakefulError` passes: it is an error of the code.
@@ -109,7 +111,7 @@ class Player:
         try:
             await self._wait("BEGIN")
             committed = await writing.transact(
-                paced, unit, identity=identity, lock_timeout_ms=None, is_quiet=True
+                paced, unit, identity=identity, lock_timeout_ms=lock_timeout_ms, is_quiet=True
             )
             self.ended = Ended(result=committed.result)
         except WakefulError as error:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from engine import limits
 from engine.domain.commands.conversation import (
     BindAttachment,
     CreateAttachment,
@@ -18,8 +19,10 @@ from engine.domain.commands.conversation import (
 from engine.domain.commands.tracker import CreateIssue, ListTimeline
 from engine.domain.principal import Principal
 from engine.domain.views.conversation import AttachmentView
+from engine.storage import queries
 from tests.service.conftest import Executor, RunOf, Sql, World
 from tests.service.test_comments import say
+from tests.service.test_inventory_plans import nodes
 
 upload = partial(CreateAttachment, filename="plan.txt", content=b"\x00plan", content_type="a/b")
 
@@ -207,3 +210,54 @@ async def test_a_daemon_has_no_files(execute: Executor, world: World) -> None:
         ListAttachments(issue_id=world.issue),
     ):
         assert await execute.refused(world.daemon, asked) == "not_allowed"
+
+
+async def test_files_that_hang_on_nothing_have_a_limit(
+    execute: Executor, sql: Sql, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workspace has room for so many bytes of unbound files; bound, deleted and others' are none.
+
+    A small file and a link count as 4 KiB each, so that their number is bounded, too.
+    """
+    monkeypatch.setattr(limits, "UNBOUND_BYTES_MAX", 5 * limits.UNBOUND_BYTES_MIN)
+    large = b"x" * (2 * limits.UNBOUND_BYTES_MIN)
+    link = CreateAttachment(filename="plan.pdf", url="https://example.com/plan.pdf")
+    first = await uploaded(execute, world.m, content=large)
+    await uploaded(execute, world.n, content=large)
+    small = await execute(world.m, link)
+    full = "upload_capacity_exceeded"
+    assert await execute.refused(world.g, upload(content=b""), field="file") == full
+    assert await execute.refused(world.m, link, field="url") == full
+    assert len(await sql("SELECT FROM attachment")) == 3
+    await execute(world.s, upload(content=large))
+    await execute(world.m, DeleteAttachment(attachment_id=small.id))
+    await uploaded(execute, world.m)
+    assert await execute.refused(world.m, upload(), field="file") == full
+    await execute(world.m, BindAttachment(attachment_id=first.id, issue_id=world.issue))
+    await uploaded(execute, world.m, content=large)
+    assert await execute.refused(world.m, upload(), field="file") == full
+
+
+async def test_the_limit_is_counted_by_index(sql: Sql, world: World) -> None:
+    """What hangs on nothing is counted from the index of such files, beside many that are bound."""
+    files = (
+        "INSERT INTO attachment (workspace_id, issue_id, uploader_type, uploader_id, filename)"
+        " SELECT $1, $2, 'member', $3, 'f' FROM generate_series(1, $4)"
+    )
+    for issue_id, count in ((world.issue, 20_000), (None, 50)):
+        await sql(files, world.workspace_id, issue_id, world.m.user_id, count)
+    await sql("CHECKPOINT")
+    await sql("VACUUM (ANALYZE) attachment")
+    for query, arguments, index in (
+        ("unbound_bytes", (world.workspace_id, 1), "attachment_unbound_workspace_idx"),
+        ("forget_unbound", (86_400, 100), "attachment_unbound_idx"),
+    ):
+        text = getattr(queries.load("attachments"), query).text
+        (row,) = await sql(f"EXPLAIN (FORMAT JSON) {text}", *arguments)
+        scans = [
+            each for each in nodes(row["QUERY PLAN"][0]["Plan"]) if "Scan" in each["Node Type"]
+        ]
+        assert index in {each.get("Index Name") for each in scans}, query
+        assert "Seq Scan" not in {
+            each["Node Type"] for each in scans if each.get("Relation Name") == "attachment"
+        }

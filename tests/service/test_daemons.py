@@ -9,7 +9,13 @@ import pytest
 
 from engine import limits
 from engine.domain.commands.runs import Heartbeat, RegisterDaemon, RuntimeDraft
-from engine.domain.commands.tracker import CreateToken, DeleteWorkspace, UpdateAgent
+from engine.domain.commands.tracker import (
+    ArchiveAgent,
+    CreateToken,
+    DeleteWorkspace,
+    UnarchiveAgent,
+    UpdateAgent,
+)
 from engine.domain.principal import Principal
 from tests.service.runs_seed import Floor, floor, refused
 
@@ -178,23 +184,30 @@ async def test_recovered_work_goes_where_its_agent_runs(floor: Floor, is_started
     assert await floor.claim() == ()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE agent SET archived_at = wakeful_now() WHERE name = 'A'",
-        "DELETE FROM issue WHERE title = 'I'",
-    ],
-)
-async def test_no_retry_for_what_is_gone(floor: Floor, change: str) -> None:
-    """W-110: the lost run of an archived agent or of a deleted issue is not tried again."""
+async def test_no_retry_for_what_is_gone(floor: Floor) -> None:
+    """W-110, W-189: the lost run of a deleted issue is not tried again."""
     await floor.enqueue()
     run = await floor.claim_one()
     await floor.start(run)
     await floor.sql("DELETE FROM activity_log")
-    await floor.sql(change)
+    await floor.sql("DELETE FROM issue WHERE title = 'I'")
     await floor.report(registering())
     rows = await floor.sql("SELECT id, status FROM agent_task_queue")
     assert [(row["id"], row["status"]) for row in rows] == [(run.id, "failed")]
+
+
+async def test_the_retry_of_an_archived_agent_waits_for_it(floor: Floor) -> None:
+    """W-110: a lost run of an archived agent is tried again once the agent is back."""
+    await floor.enqueue()
+    run = await floor.claim_one()
+    await floor.start(run)
+    await floor.execute(floor.world.o, ArchiveAgent(agent_id=floor.world.a))
+    await floor.report(registering())
+    (again,) = await floor.sql("SELECT * FROM agent_task_queue WHERE status = 'queued'")
+    assert (again["retry_of_task_id"], again["attempt"]) == (run.id, 2)
+    assert await floor.claim() == ()
+    await floor.execute(floor.world.o, UnarchiveAgent(agent_id=floor.world.a))
+    assert (await floor.claim_one()).id == again["id"]
 
 
 async def test_a_claim_that_was_never_started_is_queued_again(floor: Floor) -> None:

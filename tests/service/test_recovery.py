@@ -453,8 +453,8 @@ async def test_recovery_reads_by_index(
     await floor.sql(
         "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
         "   kind, mode, enabled)"
-        " SELECT a.workspace_id, gen_random_uuid(), a.id, a.owner_id, 'x', 'at', 'once', false"
-        "   FROM agent a, generate_series(1, 200)"
+        " SELECT a.workspace_id, i.id, a.id, a.owner_id, 'x', 'at', 'once', false"
+        "   FROM agent a JOIN issue i ON i.workspace_id = a.workspace_id, generate_series(1, 200)"
     )
     await floor.sql("ANALYZE")
     sql = queries.load("recovery")

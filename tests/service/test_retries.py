@@ -146,6 +146,30 @@ async def test_no_retry_beside_a_successor(floor: Floor, reason: str) -> None:
     assert await floor.status(other.id) == "dispatched"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE issue SET status = 'done' WHERE title = 'I'",
+        "UPDATE issue_wakeup SET disabled_at = wakeful_now()",
+        "UPDATE issue_wakeup SET revision = revision + 1",
+        "DELETE FROM issue_wakeup",
+    ],
+    ids=["closed", "disabled", "replaced", "deleted"],
+)
+@pytest.mark.parametrize("reason", ["timeout", NETWORK])
+async def test_no_retry_that_no_claim_would_get(floor: Floor, change: str, reason: str) -> None:
+    """W-186, W-106, G-09: a rule that is off, changed or gone queues no run, a retry neither."""
+    await floor.fire(await floor.wakeup())
+    run = await floor.claim_one()
+    await floor.start(run)
+    await floor.sql("UPDATE agent_task_queue SET attempt = 2, max_attempts = 3")
+    await floor.sql(change)
+    assert await floor.status(run.id) == "running"
+    await floor.report(FailRun(run_id=run.id, failure_reason=reason))
+    rows = await floor.sql("SELECT id, status FROM agent_task_queue")
+    assert [(row["id"], row["status"]) for row in rows] == [(run.id, "failed")]
+
+
 async def test_a_retry_is_a_fact_of_its_own(floor: Floor) -> None:
     """W-110, W-113: rules hear of one failure and one queued retry, however often it is said."""
     await floor.wakeup(
@@ -165,3 +189,16 @@ async def test_a_retry_is_a_fact_of_its_own(floor: Floor) -> None:
     assert [row["event_type"] for row in found] == ["task.failed", "task.queued"]
     assert {row["payload"]["coalesced_count"] for row in found} == {1}
     assert found[1]["payload"]["retry_of_task_id"] == str(failed)
+
+
+async def test_a_late_attempt_says_when_it_is_due(floor: Floor) -> None:
+    """W-110, W-074: the attempt that waits for a moment tells recovery its instant."""
+    await floor.enqueue()
+    run = await floor.claim_one()
+    await floor.start(run)
+    await floor.sql("UPDATE agent_task_queue SET attempt = 2, max_attempts = 3")
+    await floor.report(FailRun(run_id=run.id, failure_reason=NETWORK))
+    again = await retry_of(floor, run.id)
+    assert again is not None
+    assert floor.execute.work is not None
+    assert (again["status"], floor.execute.work.promotions) == ("deferred", [again["fire_at"]])

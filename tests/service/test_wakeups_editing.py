@@ -81,6 +81,24 @@ async def test_a_rule_at_rest_can_be_edited(execute: Executor, sql: Sql, world: 
     assert tuple(row.values()) == ("Read all of it.", False, 1)
 
 
+@pytest.mark.parametrize("change", ["archived_at = wakeful_now()", "runtime_id = NULL"])
+async def test_a_rule_whose_agent_cannot_run_can_be_edited(
+    execute: Executor, sql: Sql, world: World, change: str
+) -> None:
+    """W-028, W-029: a text is edited for an archived agent, or one without a runtime."""
+    rule = await create(execute, world)
+    await sql(f"UPDATE agent SET {change} WHERE id = $1", world.a)
+    before = await stored(sql)
+    await execute(world.m, editing(rule))
+    after = await stored(sql)
+    (row,) = await sql("SELECT instruction, enabled, revision FROM issue_wakeup")
+    assert tuple(row.values()) == ("Read all of it.", True, 1)
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {"issue_wakeup"}
+    await sql("UPDATE agent SET visibility = 'private' WHERE id = $1", world.a)
+    assert await refused(execute, world.m, editing(rule)) == "cannot_invoke_agent"
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

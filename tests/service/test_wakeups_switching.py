@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from engine.domain.commands.wakeups import (
     CreateRule,
     DeleteRule,
@@ -148,6 +150,39 @@ async def test_enabling_works_on_what_is_stored(execute: Executor, world: World)
     later = view.created_at + timedelta(days=1)
     assert await refused(execute, world.m, enabling(view, at=later)) == "conflict"
     assert await refused(execute, world.m, enabling(view, revision=0)) == "invalid_input"
+
+
+@pytest.mark.parametrize("change", ["archived_at = wakeful_now()", "runtime_id = NULL"])
+async def test_an_agent_that_cannot_run_is_judged_where_something_starts(
+    execute: Executor, sql: Sql, world: World, change: str
+) -> None:
+    """W-023, W-012: a repeated enable is 200 whatever its agent is; enable and wake-now are 400."""
+    rule = await create(execute, world)
+    await sql(f"UPDATE agent SET {change} WHERE id = $1", world.a)
+    before = await stored(sql)
+    assert await execute(world.m, enabling(rule)) == rule
+    assert await refused(execute, world.m, enabling(rule, rearm=True)) == "conflict"
+    waking = TriggerRule(issue_id=rule.issue_id, rule_id=rule.id)
+    assert await refused(execute, world.m, waking) == "agent_unavailable"
+    assert await stored(sql) == before
+    await off(execute, world, rule)
+    assert await refused(execute, world.m, enabling(rule)) == "agent_unavailable"
+    assert await refused(execute, world.m, enabling(rule, revision=2)) == "stale_revision"
+
+
+async def test_who_enables_answers_for_the_rule(
+    execute: Executor, sql: Sql, world: World, database: Database
+) -> None:
+    """W-022, W-023: an admin enables as by a save: its run is the admin's, whatever M may do."""
+    rule = await create(execute, world)
+    await off(execute, world, rule)
+    view = await execute(world.g, enabling(rule))
+    assert (view.created_by, view.source_task_id) == (world.g.user_id, None)
+    await sql("DELETE FROM member WHERE user_id = $1", world.m.user_id)
+    await comment(sql, world.issue)
+    assert (await dispatch(database, world.issue)).started == 1
+    (run,) = await sql("SELECT originator_user_id FROM agent_task_queue")
+    assert run["originator_user_id"] == world.g.user_id
 
 
 async def test_enabling_keeps_filters_of_older_rules(

@@ -40,7 +40,8 @@ def task(run_id: str = "run", generation: str = GENERATION) -> dict[str, Any]:
 
 def problem(status: int, code: str) -> httpx.Response:
     """Return a refusal as the product writes it."""
-    return httpx.Response(status, json={"code": code, "detail": "refused"})
+    kind = f"urn:wakeful:problem:{code}"
+    return httpx.Response(status, json={"type": kind, "code": code, "detail": "refused"})
 
 
 @attrs.define
@@ -87,7 +88,7 @@ class Played:
             case "heartbeat" | "messages":
                 return httpx.Response(204)
             case _:
-                return httpx.Response(200, json={})
+                return httpx.Response(200, json={"id": run_id})
 
     def count(self, name: str) -> int:
         """Return how often something was called."""

@@ -48,7 +48,12 @@ def test_a_path_cannot_be_left() -> None:
 
 def test_a_refusal_keeps_code_sentence_and_details() -> None:
     """A problem document becomes an ApiError with everything that a caller decides by."""
-    problem = {"code": "invalid_input", "detail": "Say more.", "details": {"field": "title"}}
+    problem = {
+        "type": "urn:wakeful:problem:invalid_input",
+        "code": "invalid_input",
+        "detail": "Say more.",
+        "details": {"field": "title"},
+    }
     with (
         connection(lambda _: httpx.Response(400, json=problem)) as open_connection,
         pytest.raises(ApiError) as refused,
@@ -61,23 +66,28 @@ def test_a_refusal_keeps_code_sentence_and_details() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "is_passing"),
+    "response",
     [
-        (httpx.Response(502, text="<h1>Bad\ngateway</h1>"), True),
-        (httpx.Response(404, json=["not", "ours"]), True),
-        (httpx.Response(403, json=["not", "ours"]), False),
-        (httpx.Response(200, text="hello"), False),
+        httpx.Response(502, text="<h1>Bad\ngateway</h1>"),
+        httpx.Response(404, json=["not", "ours"]),
+        httpx.Response(403, json=["not", "ours"]),
+        httpx.Response(401, json={"code": "token_not_valid", "detail": "Sign in."}),
+        httpx.Response(302, headers={"Location": "/login"}),
+        httpx.Response(200, text="hello"),
+        httpx.Response(200, json=["not", "ours"]),
+        httpx.Response(200, text="[" * 100_000),
+        httpx.Response(204),
     ],
 )
-def test_an_answer_of_somebody_else_is_told(response: httpx.Response, is_passing: bool) -> None:
-    """What is no answer of Wakeful is an error of its own; a proxy without a server may get one."""
+def test_an_answer_of_somebody_else_is_told(response: httpx.Response) -> None:
+    """What is no answer of Wakeful is an error of its own, which may pass, whatever its status."""
     with (
         connection(lambda _: response) as open_connection,
         pytest.raises(ApiError, match="answered") as refused,
     ):
         Wakeful(open_connection).me()
     assert refused.value.code == "unexpected_answer"
-    assert refused.value.is_passing is is_passing
+    assert refused.value.is_passing
 
 
 def test_no_answer_is_unreachable() -> None:
@@ -99,7 +109,9 @@ async def test_the_asynchronous_connection_answers_alike() -> None:
 
     async def answering(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            return httpx.Response(503, json={"code": "stopping", "detail": "Later."})
+            kind = "urn:wakeful:problem:stopping"
+            body = {"type": kind, "code": "stopping", "detail": "Later."}
+            return httpx.Response(503, json=body)
         assert json.loads(request.content) == {"a": 1}
         return httpx.Response(204)
 

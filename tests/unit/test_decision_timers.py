@@ -147,7 +147,7 @@ def test_the_due_fact() -> None:
         "event_id": due.event_key,
         "event_type": "time.due",
         "version": 1,
-        "occurred_at": "2026-11-30T12:00:00.250000+00:00",
+        "occurred_at": "2026-11-30T12:00:00.250000Z",
         "workspace_id": str(WORKSPACE),
         "issue_id": str(ISSUE),
         "source_task_id": None,
@@ -157,7 +157,7 @@ def test_the_due_fact() -> None:
         "planned_at": due.event_key,
         "kind": "every",
         "coalesced_count": 1,
-        "first_occurred_at": "2026-11-30T12:00:00.250000+00:00",
+        "first_occurred_at": "2026-11-30T12:00:00.250000Z",
         "actors": [{"type": "system", "id": None}],
         "source_task_ids": [],
     }

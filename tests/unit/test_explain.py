@@ -60,6 +60,7 @@ def circumstances(**changes: object) -> Circumstances:
         "now": NOW,
         "is_candidate": False,
         "is_contended": False,
+        "paused": None,
         "agent": None,
         "run": None,
         "refusal": None,

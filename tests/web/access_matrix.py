@@ -142,6 +142,7 @@ list_wakeup_runs         200   200   200     200    200 200    404      404     
 explain_wakeup           200   200   200     200    200 200    404      404      403    401
 list_inventory           200   200   200     200    200 200    404      404      403    401
 list_summaries           200   200   200     200    200 200    404      404      403    401
+list_paused_wakeups      200   200   200     200    200 200    404      404      403    401
 # Daemons
 register_daemon          403   403   403     403    403 403    403      403      200    401
 heartbeat                403   403   403     403    403 403    403      403      204    401

@@ -34,4 +34,11 @@ INVENTORY: Final = (
         ask.ListSummaries(**IN_PLACE),
         tuple[views.IssueSummaryView, ...],
     ),
+    Sample(
+        "GET",
+        "/issue-wakeup-paused",
+        {},
+        ask.ListPaused(**IN_PLACE),
+        tuple[views.PausedRuleView, ...],
+    ),
 )

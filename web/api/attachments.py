@@ -27,7 +27,8 @@ _ONE: Final = "/attachments/{id}"
 async def create_attachment(call: Call[Any]) -> Any:
     """Upload a file, as the part `file` of a form, or name one that lies elsewhere.
 
-    It hangs on nothing until it is bound, and is seen by its uploader, owners and admins alone.
+    It hangs on nothing until it is bound, and is seen by its uploader, owners and admins alone. A
+    file that hangs on nothing for a day is deleted.
     """
     command = ask.CreateAttachment(workspace_id=call.workspace_id, **call.input.sent())
     return await call.submit(command)

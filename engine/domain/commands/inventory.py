@@ -34,3 +34,8 @@ class ListInventory(Query):
 @attrs.frozen(kw_only=True)
 class ListSummaries(Query):
     """What each open issue with enabled rules waits for: a tuple of `IssueSummaryView` (W-211)."""
+
+
+@attrs.frozen(kw_only=True)
+class ListPaused(Query):
+    """The paused rules of a workspace's open issues: a tuple of `PausedRuleView` (W-150)."""

@@ -1,4 +1,4 @@
-"""What the views of all rules of a workspace answer: field names are the wire's (W-206 to W-211).
+"""What the views of all rules of a workspace answer: field names are the wire's (W-150, W-206).
 
 None of them holds an instruction (W-195). Ids and names of agents that the caller may not see are
 null (W-194), but not those of the agent to wake.
@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from engine.domain.inventory import RuleSource
-from engine.domain.records import Kind, Mode, RunStatus
+from engine.domain.records import Kind, Mode, PauseReason, RunStatus
 
 
 @attrs.frozen(kw_only=True)
@@ -40,6 +40,7 @@ class ListedRuleView:
     timezone: str
     next_fire_at: datetime | None
     enabled: bool
+    paused_reason: PauseReason | None
     revision: int
     created_at: datetime
 
@@ -138,3 +139,13 @@ class IssueSummaryView:
     active_count: int
     event_count: int
     previews: tuple[ListedRuleView, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PausedRuleView:
+    """A rule of an open issue that the platform paused, and why: enough for a cue on a card."""
+
+    issue_id: UUID
+    id: UUID
+    agent_id: UUID
+    paused_reason: PauseReason

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from engine.domain.records import Kind, Mode, RunStatus
+from engine.domain.records import Kind, Mode, PauseReason, RunStatus
 
 
 @attrs.frozen(kw_only=True)
@@ -15,7 +15,8 @@ class RuleView:
     """A rule with the names a page shows.
 
     Ids and names of agents that the caller may not see are null (W-194), but not those of the
-    agent to wake (W-195). `created_by_agent` tells that an agent's run registered the rule.
+    agent to wake (W-195). `created_by_agent` tells that an agent's run registered the rule,
+    `paused_reason` why the platform switched it off.
     """
 
     id: UUID
@@ -46,6 +47,7 @@ class RuleView:
     next_fire_at: datetime | None
     enabled: bool
     disabled_at: datetime | None
+    paused_reason: PauseReason | None
     revision: int
     last_task_id: UUID | None
     last_task_status: RunStatus | None

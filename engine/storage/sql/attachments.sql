@@ -28,6 +28,13 @@ SELECT a.id, a.filename, a.url, a.content_type, a.size_bytes, a.issue_id, a.comm
 -- What a file holds; no row for one that lies elsewhere.
 SELECT f.content FROM attachment_content f WHERE f.attachment_id = $1;
 
+-- name: unbound_bytes
+-- What the files of a workspace ($1) take that hang on nothing; each counts as $2 bytes at least.
+-- Index: attachment_unbound_workspace_idx, alone.
+SELECT coalesce(sum(greatest(a.size_bytes, $2)), 0)::bigint
+  FROM attachment a
+ WHERE a.workspace_id = $1 AND a.unbound_at IS NOT NULL;
+
 -- name: insert
 INSERT INTO attachment (workspace_id, uploader_type, uploader_id, task_id, filename, url,
                         content_type, size_bytes)
@@ -55,3 +62,17 @@ DELETE FROM attachment_content f WHERE f.attachment_id = $1;
 -- name: delete
 -- Captured: attachment.detached.
 DELETE FROM attachment a WHERE a.id = $1;
+
+-- name: forget_unbound
+-- At most $2 files that have hung on nothing for $1 seconds, with their content; none that somebody
+-- binds just now. Locks: these files. Index: attachment_unbound_idx, then primary keys.
+WITH batch AS MATERIALIZED (
+  SELECT a.id FROM attachment a
+   WHERE a.unbound_at < (SELECT wakeful_now()) - make_interval(secs => $1)
+   ORDER BY a.unbound_at
+   LIMIT $2
+     FOR UPDATE SKIP LOCKED
+), content AS (
+  DELETE FROM attachment_content f WHERE f.attachment_id = ANY (ARRAY(SELECT b.id FROM batch b))
+)
+DELETE FROM attachment a WHERE a.id = ANY (ARRAY(SELECT b.id FROM batch b));

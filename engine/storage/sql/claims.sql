@@ -99,7 +99,8 @@ SELECT a.id
 -- name: promote
 -- Deferred runs ($1) whose time has come get the slots that are free, one a slot, by priority, age
 -- and id. A request that takes the slot at this very moment breaks agent_task_pending_idx: then the
--- whole transaction is repeated. Returns where their agents run. Locks: the runs, without waiting.
+-- whole transaction is repeated. Returns where their agents run. Locks: the runs and what capture
+-- takes, without waiting.
 UPDATE agent_task_queue q
    SET status = 'queued', queued_at = wakeful_now()
  WHERE q.id IN (
@@ -113,6 +114,7 @@ UPDATE agent_task_queue q
            AND (p.status IN ('queued', 'dispatched')
                 OR (p.id = ANY ($1) AND p.status = 'deferred'
                     AND (-p.priority, p.created_at, p.id) < (-d.priority, d.created_at, d.id))))
+      AND wakeup_try_listening(d.issue_id)
       FOR NO KEY UPDATE SKIP LOCKED)
 RETURNING (SELECT a.runtime_id FROM agent a WHERE a.id = q.agent_id) AS runtime_id;
 
@@ -121,7 +123,8 @@ RETURNING (SELECT a.runtime_id FROM agent a WHERE a.id = q.agent_id) AS runtime_
 -- others are looked at again soon. The rule is read without a lock: whoever switches it off cancels
 -- its queued runs under their locks. A lost claim is held by its lease as well, so that a renewal
 -- comes before, and keeps it, or after (W-105): a daemon that prepares never touches the run.
--- Locks: leases that are over at $2, then the runs, neither with waiting.
+-- Locks: leases that are over at $2, then the runs and what capture takes on their issues, none of
+-- them with waiting.
 WITH over AS MATERIALIZED (
   SELECT l.task_id FROM run_lease l
    WHERE l.task_id = ANY ($1::uuid[]) AND l.expires_at <= $2::timestamptz
@@ -144,6 +147,7 @@ SELECT q.*, a.name AS agent_name, a.instructions AS agent_instructions,
         OR (q.status = 'dispatched'
             AND (q.id IN (SELECT o.task_id FROM over o)
                  OR NOT EXISTS (SELECT FROM run_lease l WHERE l.task_id = q.id))))
+   AND wakeup_try_listening(q.issue_id)
  ORDER BY q.id
    FOR NO KEY UPDATE OF q SKIP LOCKED;
 

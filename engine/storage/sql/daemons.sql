@@ -54,14 +54,33 @@ RETURNING t.id, before.last_seen_at IS NULL
 
 -- name: in_flight
 -- What a daemon that starts cannot be working on any more: claimed runs of its runtimes.
--- Locks: these runs, in id order.
-SELECT q.id, q.status, q.issue_id, q.runtime_id, q.wakeup_id
+SELECT q.id, q.agent_id, q.issue_id, q.wakeup_id
   FROM agent_task_queue q
   JOIN agent_runtime t ON t.id = q.runtime_id
  WHERE t.workspace_id = $1 AND t.daemon_id = $2
+   AND q.status IN ('dispatched', 'waiting_local_directory', 'running');
+
+-- name: hold_agents
+-- Those of these runs ($1), so that another attempt has one (W-190). Locks: agents KEY SHARE.
+SELECT a.id FROM agent a WHERE a.id = ANY ($1::uuid[]) ORDER BY a.id FOR KEY SHARE;
+
+-- name: hold_issues
+-- Likewise. Locks: issues KEY SHARE.
+SELECT i.id FROM issue i WHERE i.id = ANY ($1::uuid[]) ORDER BY i.id FOR KEY SHARE;
+
+-- name: lock_rules
+-- Likewise: a rule that is switched off or whose issue closes knows of the attempt (W-186).
+-- Locks: rules NO KEY UPDATE.
+SELECT r.id FROM issue_wakeup r WHERE r.id = ANY ($1::uuid[]) ORDER BY r.id FOR NO KEY UPDATE;
+
+-- name: lock_in_flight
+-- Those of these runs ($1) that are still claimed. Locks: these runs, in id order.
+SELECT q.id, q.status, q.issue_id, q.runtime_id, q.wakeup_id
+  FROM agent_task_queue q
+ WHERE q.id = ANY ($1::uuid[])
    AND q.status IN ('dispatched', 'waiting_local_directory', 'running')
  ORDER BY q.id
-   FOR NO KEY UPDATE OF q;
+   FOR NO KEY UPDATE;
 
 -- name: give_back
 -- Claims that were never started have cost no attempt: they are queued again, where their agent

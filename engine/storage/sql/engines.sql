@@ -99,8 +99,11 @@ DELETE FROM sys_cron_executions e
    AND e.plan_time < (SELECT wakeful_now()) - interval '1 day';
 
 -- name: next_retention
--- When the oldest processed receipt comes of age ($1 days), or the oldest idempotency key ($2
--- seconds). Index: issue_wakeup_receipt_processed_idx, idempotency_key_created_idx.
+-- When the oldest processed receipt comes of age ($1 days), the oldest idempotency key ($2 seconds) or
+-- the file that has hung on nothing for longest ($3 seconds).
+-- Index: issue_wakeup_receipt_processed_idx, idempotency_key_created_idx, attachment_unbound_idx.
 SELECT least((SELECT min(x.processed_at) + make_interval(days => $1)
                 FROM issue_wakeup_receipt x WHERE x.processed_at IS NOT NULL),
-             (SELECT min(k.created_at) + make_interval(secs => $2) FROM idempotency_key k));
+             (SELECT min(k.created_at) + make_interval(secs => $2) FROM idempotency_key k),
+             (SELECT min(a.unbound_at) + make_interval(secs => $3)
+                FROM attachment a WHERE a.unbound_at IS NOT NULL));

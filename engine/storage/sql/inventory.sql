@@ -6,8 +6,9 @@
 -- W-206: the page, the counts and the agents to choose from, of one snapshot. The workspace $1, then
 -- what narrows: scope $2, kind $3, source $4 (each with an "all"), target agent $5 and LIKE pattern $6
 -- or null, limit $7, offset $8. Always one row at least: without a rule in it when the page is empty.
--- Index: issue_wakeup_inventory_idx (rules, alone), agent_task_wakeup_active_idx (unfinished runs of
--- the instance, alone), agent_task_wakeup_terminal_idx (of the rules on the page), primary keys.
+-- Index: issue_wakeup_inventory_idx (rules, alone), issue_wakeup_paused_idx (paused ones, alone),
+-- agent_task_wakeup_active_idx (unfinished runs of the instance, alone),
+-- agent_task_wakeup_terminal_idx (of the rules on the page), primary keys.
 WITH unfinished AS (
   SELECT q.wakeup_id, count(*) AS runs
     FROM agent_task_queue q
@@ -21,6 +22,8 @@ WITH unfinished AS (
     FROM issue_wakeup r
     LEFT JOIN unfinished u ON u.wakeup_id = r.id
    WHERE r.workspace_id = $1
+), paused AS MATERIALIZED (
+  SELECT r.id FROM issue_wakeup r WHERE r.workspace_id = $1 AND r.paused_reason IS NOT NULL
 ), agents AS MATERIALIZED (
   SELECT a.id, a.name
     FROM (SELECT DISTINCT r.agent_id FROM rules r) used
@@ -38,10 +41,11 @@ WITH unfinished AS (
 ), classed AS MATERIALIZED (  -- W-208; the first that holds
   SELECT r.id, r.issue_id, r.is_of_agent, r.next_at, r.created_at, r.active_runs,
          CASE WHEN r.active_runs > 0 THEN 'active'
-              WHEN NOT r.enabled AND NOT r.is_off THEN 'ended'
               WHEN r.issue_id NOT IN (SELECT i.id FROM open_issues i) THEN 'ended'
               WHEN r.enabled THEN 'active'
-              ELSE 'disabled' END AS scope
+              WHEN r.id IN (SELECT p.id FROM paused p) THEN 'paused'
+              WHEN r.is_off THEN 'disabled'
+              ELSE 'ended' END AS scope
     FROM rules r
    WHERE ($3 = 'all' OR r.kind = $3 OR $3 = 'recurring' AND r.kind IN ('every', 'cron'))
      AND ($4 = 'all' OR $4 = 'agent' AND r.is_of_agent OR $4 = 'member' AND NOT r.is_of_agent)
@@ -74,7 +78,7 @@ SELECT counted.*,
        coalesce(actor_user.name, actor_agent.name) AS filter_actor_name, r.filter_agent_id,
        filter_agent.name AS filter_agent_name, r.filter_task_id,
        watched.agent_id AS filter_task_agent_id, r.interval_seconds, r.cron_expression, r.timezone,
-       r.next_fire_at, r.enabled, r.disabled_at, r.revision, r.last_task_id,
+       r.next_fire_at, r.enabled, r.disabled_at, r.paused_reason, r.revision, r.last_task_id,
        latest.status AS last_task_status, r.last_error, r.created_at, r.updated_at,
        i.title AS issue_title, w.issue_prefix || '-' || i.number AS issue_identifier,
        page.issue_id NOT IN (SELECT x.id FROM open_issues x) AS issue_closed,
@@ -126,8 +130,8 @@ SELECT counted.*,
 WITH enabled AS MATERIALIZED (
   SELECT r.id, r.issue_id, r.agent_id, r.source_task_id, r.kind, r.mode, r.event_types,
          r.filter_actor_type, r.filter_actor_id, r.filter_agent_id, r.filter_task_id,
-         r.interval_seconds, r.cron_expression, r.timezone, r.next_fire_at, r.enabled, r.revision,
-         r.created_at,
+         r.interval_seconds, r.cron_expression, r.timezone, r.next_fire_at, r.enabled,
+         r.paused_reason, r.revision, r.created_at,
          row_number() OVER (
            PARTITION BY r.issue_id ORDER BY r.next_fire_at NULLS LAST, r.created_at, r.id) AS place,
          count(*) OVER (PARTITION BY r.issue_id) AS active_count,
@@ -162,3 +166,26 @@ SELECT r.*, agent.name AS agent_name, source_run.agent_id AS source_agent_id,
     ON r.filter_actor_type = 'agent' AND actor_agent.id = r.filter_actor_id
  WHERE r.place <= $2
  ORDER BY r.issue_id, r.place;
+
+-- name: paused
+-- W-150: the first ($2) paused rules of the open issues of the workspace $1. Whoever switched one on
+-- past the API, without taking the reason back, has it run again: it is no paused one.
+-- Index: issue_wakeup_paused_idx (rules, alone), primary keys.
+WITH paused AS MATERIALIZED (
+  SELECT r.issue_id, r.id, r.agent_id, r.paused_reason
+    FROM issue_wakeup r
+   WHERE r.workspace_id = $1 AND r.paused_reason IS NOT NULL AND NOT r.enabled
+), issues AS MATERIALIZED (
+  SELECT i.id, i.status
+    FROM (SELECT DISTINCT r.issue_id FROM paused r) used
+    CROSS JOIN LATERAL (SELECT * FROM issue i WHERE i.id = used.issue_id LIMIT 1) i
+), open_issues AS MATERIALIZED (  -- as above
+  SELECT i.id FROM issues i
+   WHERE i.status IN (SELECT used.status FROM (SELECT DISTINCT x.status FROM issues x OFFSET 0) used
+                       WHERE NOT status_is_closed($1, used.status))
+)
+SELECT r.issue_id, r.id, r.agent_id, r.paused_reason
+  FROM paused r
+  JOIN open_issues i ON i.id = r.issue_id
+ ORDER BY r.issue_id, r.id
+ LIMIT $2;

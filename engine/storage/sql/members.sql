@@ -22,12 +22,16 @@ RETURNING id;
 INSERT INTO member (workspace_id, user_id, role) VALUES ($1, $2, $3) RETURNING id, created_at;
 
 -- name: lock_owners
--- Owners and the member $2, so that of two owners who go together one is refused.
--- Locks: members NO KEY UPDATE in id order; FOR UPDATE would make dispatches wait.
+-- Owners, the member $2 and the caller $3, so that of two who end each other's membership, or who
+-- go together as the last owners, one is refused: the caller's own row is held from here on.
+-- Locks: workspace KEY SHARE, then members NO KEY UPDATE in id order; FOR UPDATE would make
+-- dispatches wait.
+WITH place AS MATERIALIZED (SELECT w.id FROM workspace w WHERE w.id = $1 FOR KEY SHARE)
 SELECT m.id, m.user_id, m.role FROM member m
- WHERE m.workspace_id = $1 AND (m.role = 'owner' OR m.id = $2)
+ WHERE m.workspace_id = (SELECT p.id FROM place p)
+   AND (m.role = 'owner' OR m.id = $2 OR m.user_id = $3)
  ORDER BY m.id
-   FOR NO KEY UPDATE;
+   FOR NO KEY UPDATE OF m;
 
 -- name: delete
 DELETE FROM member m WHERE m.id = $1;

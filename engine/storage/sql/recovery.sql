@@ -1,6 +1,6 @@
 -- Recovery: what time does to runs (W-097, W-100, W-105, W-109). One transaction: rules, then issues
--- (KEY SHARE), leases and runs. None of them is waited for, so the order harms nobody; what somebody
--- holds is looked at again soon. $1 is always the instant of `now`, by which everything is judged.
+-- (KEY SHARE), leases and runs, and what capture takes on an issue. None of them is waited for, so the
+-- order harms nobody; what somebody holds is looked at again soon. $1 is always the instant of `now`, by which everything is judged.
 -- What belongs to one run is looked up by scalar subqueries: a join may be planned as a walk of the
 -- whole other index for each run, by statistics of a time when it was empty.
 
@@ -49,12 +49,16 @@ UPDATE issue_wakeup r
 -- W-097: claims that were not started within $2 seconds and have no live lease, on a runtime that is
 -- online ($4 seconds) or has been silent for longer than the grace ($5); and runs that have worked
 -- for longer than $3 seconds on a runtime that has been silent for so long. At most $6.
--- Locks: their issues, if they are there, so that a retry has one; leases that are over, so that a
--- renewal comes before, or after; the runs. Index: agent_task_claimed_idx, agent_task_running_idx.
+-- Locks: their agents, rules and issues, if they are there, so that a retry has them (W-190); leases
+-- that are over, so that a renewal comes before, or after; the runs.
+-- Index: agent_task_claimed_idx, agent_task_running_idx.
 WITH lost AS MATERIALIZED (
-  SELECT c.id, c.issue_id, c.has_issue, c.leased_until IS NOT NULL AS has_lease
+  SELECT c.id, c.agent_id, c.issue_id, c.wakeup_id, c.has_agent, c.has_issue, c.has_rule,
+         c.leased_until IS NOT NULL AS has_lease
     FROM (
-      SELECT q.id, q.issue_id,
+      SELECT q.id, q.agent_id, q.issue_id, q.wakeup_id,
+             (SELECT a.id FROM agent a WHERE a.id = q.agent_id) IS NOT NULL AS has_agent,
+             (SELECT r.id FROM issue_wakeup r WHERE r.id = q.wakeup_id) IS NOT NULL AS has_rule,
              (SELECT i.id FROM issue i WHERE i.id = q.issue_id) IS NOT NULL AS has_issue,
              (SELECT l.expires_at FROM run_lease l WHERE l.task_id = q.id) AS leased_until,
              (SELECT t.last_seen_at FROM agent_runtime t WHERE t.id = q.runtime_id) AS seen_at
@@ -66,12 +70,21 @@ WITH lost AS MATERIALIZED (
      AND (c.seen_at >= $1 - make_interval(secs => $4)
           OR coalesce(c.seen_at, '-infinity') <= $1 - make_interval(secs => $5))
   UNION ALL
-  SELECT q.id, q.issue_id, (SELECT i.id FROM issue i WHERE i.id = q.issue_id) IS NOT NULL, false
+  SELECT q.id, q.agent_id, q.issue_id, q.wakeup_id,
+         (SELECT a.id FROM agent a WHERE a.id = q.agent_id) IS NOT NULL,
+         (SELECT i.id FROM issue i WHERE i.id = q.issue_id) IS NOT NULL,
+         (SELECT r.id FROM issue_wakeup r WHERE r.id = q.wakeup_id) IS NOT NULL, false
     FROM agent_task_queue q
    WHERE q.status = 'running' AND q.started_at <= $1 - make_interval(secs => $3)
      AND coalesce((SELECT t.last_seen_at FROM agent_runtime t WHERE t.id = q.runtime_id),
                   '-infinity') <= $1 - make_interval(secs => $5)
    LIMIT $6
+), owner AS MATERIALIZED (
+  SELECT a.id FROM agent a WHERE a.id = ANY (ARRAY(SELECT c.agent_id FROM lost c))
+     FOR KEY SHARE SKIP LOCKED
+), ruled AS MATERIALIZED (
+  SELECT r.id FROM issue_wakeup r WHERE r.id = ANY (ARRAY(SELECT c.wakeup_id FROM lost c))
+     FOR NO KEY UPDATE SKIP LOCKED
 ), kept AS MATERIALIZED (
   SELECT i.id FROM issue i WHERE i.id = ANY (ARRAY(SELECT c.issue_id FROM lost c))
      FOR KEY SHARE SKIP LOCKED
@@ -84,10 +97,13 @@ SELECT q.id, q.issue_id, q.wakeup_id, q.runtime_id
   FROM lost c
   JOIN agent_task_queue q ON q.id = c.id
  WHERE (NOT c.has_issue OR c.issue_id IN (SELECT k.id FROM kept k))
+   AND (NOT c.has_agent OR c.agent_id IN (SELECT a.id FROM owner a))
+   AND (NOT c.has_rule OR c.wakeup_id IN (SELECT r.id FROM ruled r))
    AND (NOT c.has_lease OR c.id IN (SELECT o.task_id FROM over o))
    AND (q.status = 'running' AND q.started_at <= $1 - make_interval(secs => $3)
         OR q.status IN ('dispatched', 'waiting_local_directory')
            AND q.dispatched_at <= $1 - make_interval(secs => $2))
+   AND wakeup_try_listening(q.issue_id)
  ORDER BY q.id
    FOR NO KEY UPDATE OF q SKIP LOCKED;
 
@@ -101,6 +117,7 @@ SELECT q.id
    AND coalesce(q.queued_at, q.created_at) <= $1::timestamptz - make_interval(secs => $2)
    AND (SELECT p.failure_reason FROM agent_task_queue p WHERE p.id = q.retry_of_task_id)
        IS DISTINCT FROM 'runtime_offline'
+   AND wakeup_try_listening(q.issue_id)
  ORDER BY coalesce(q.queued_at, q.created_at)
  LIMIT $3
    FOR NO KEY UPDATE OF q SKIP LOCKED;
@@ -118,6 +135,7 @@ UPDATE agent_task_queue q
               AND coalesce(p.comment_thread_id, '00000000-0000-0000-0000-000000000000')
                 = coalesce(d.comment_thread_id, '00000000-0000-0000-0000-000000000000')
               AND p.status IN ('queued', 'dispatched')) IS NOT NULL
+      AND wakeup_try_listening(d.issue_id)
     LIMIT $3
       FOR NO KEY UPDATE SKIP LOCKED);
 

@@ -122,24 +122,31 @@ RETURNING q.*;
 -- name: lock_claimed
 -- The run that a daemon reports on, and whose it is: `owned` tells whether the caller's token ($3)
 -- registered its daemon. Only runs of the daemon's workspace ($2). `marked_rule_id` is the rule behind
--- it, if that says ($4) that it waits for this claim. Locks: the issue (KEY SHARE), that a comment
--- needs later and that may be gone (W-189), then such a rule, then the run.
-WITH kept AS MATERIALIZED (
-  SELECT i.id FROM issue i
-   WHERE i.id = (SELECT q.issue_id FROM agent_task_queue q WHERE q.id = $1)
+-- it, if that says ($4) that it waits for this claim. Locks: with $5, which is for another attempt, the
+-- agent (KEY SHARE, W-190); the issue (KEY SHARE), that a comment needs later and that may be gone
+-- (W-189); then such a rule, or any with $5; then the run.
+WITH owner AS MATERIALIZED (
+  SELECT a.id FROM agent a
+   WHERE $5::boolean AND a.id = (SELECT q.agent_id FROM agent_task_queue q WHERE q.id = $1)
      FOR KEY SHARE
-), marked AS MATERIALIZED (
-  SELECT r.id FROM issue_wakeup r
+), kept AS MATERIALIZED (
+  SELECT i.id FROM issue i
+   WHERE i.id = (SELECT q.issue_id FROM agent_task_queue q
+                  WHERE q.id = $1 AND (SELECT count(*) FROM owner) >= 0)
+     FOR KEY SHARE
+), ruled AS MATERIALIZED (
+  SELECT r.id, r.last_error FROM issue_wakeup r
    WHERE r.id = (SELECT q.wakeup_id FROM agent_task_queue q
                   WHERE q.id = $1 AND (SELECT count(*) FROM kept) >= 0)
-     AND r.last_error = $4
+     AND ($5::boolean OR r.last_error = $4)
      FOR NO KEY UPDATE)
-SELECT q.*, t.workspace_id, d.token_id = $3 AS owned, m.id AS marked_rule_id
+SELECT q.*, t.workspace_id, d.token_id = $3 AS owned,
+       CASE WHEN r.last_error = $4 THEN r.id END AS marked_rule_id
   FROM agent_task_queue q
   JOIN agent_runtime t ON t.id = q.runtime_id
   JOIN daemon d ON d.workspace_id = t.workspace_id AND d.daemon_id = t.daemon_id
   LEFT JOIN kept k ON true
-  LEFT JOIN marked m ON true
+  LEFT JOIN ruled r ON true
  WHERE q.id = $1 AND t.workspace_id = $2
    FOR NO KEY UPDATE OF q;
 
@@ -147,8 +154,20 @@ SELECT q.*, t.workspace_id, d.token_id = $3 AS owned, m.id AS marked_rule_id
 -- W-253: a rule that waited for a claim goes on. Locks: the rule, locked before.
 UPDATE issue_wakeup r SET last_error = NULL, updated_at = wakeful_now() WHERE r.id = $1;
 
+-- name: hold_claimed
+-- The same for a report that writes beside the run and never touches it: its workspace is held, so that
+-- run and report go together (W-189). Locks: workspace KEY SHARE.
+WITH held AS MATERIALIZED (
+  SELECT w.id FROM workspace w WHERE w.id = $2 FOR KEY SHARE
+)
+SELECT q.*, t.workspace_id, d.token_id = $3 AS owned
+  FROM agent_task_queue q
+  JOIN agent_runtime t ON t.id = q.runtime_id
+  JOIN daemon d ON d.workspace_id = t.workspace_id AND d.daemon_id = t.daemon_id
+ WHERE q.id = $1 AND t.workspace_id = (SELECT h.id FROM held h);
+
 -- name: claimed
--- The same without a lock, for what does not touch the row.
+-- The same without a lock, for who only asks.
 SELECT q.*, t.workspace_id, d.token_id = $3 AS owned
   FROM agent_task_queue q
   JOIN agent_runtime t ON t.id = q.runtime_id
@@ -159,7 +178,7 @@ SELECT q.*, t.workspace_id, d.token_id = $3 AS owned
 -- The runs ($1) that one call reports on, as `lock_claimed`, but nobody is waited for: what somebody
 -- else holds `is_held`, and leaves the others free. The row is as it is once it is locked. Pins the
 -- plans of this transaction to look-ups by index, as `claims.caller` does.
--- Locks: issues (KEY SHARE), rules that are marked ($4), runs. Index: primary keys.
+-- Locks: issues (KEY SHARE), rules that are marked ($4), runs, what capture takes. Index: primary keys.
 WITH pinned AS MATERIALIZED (
   SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
          set_config('enable_mergejoin', 'off', true)
@@ -190,7 +209,8 @@ WITH pinned AS MATERIALIZED (
 )
 SELECT w.id, w.owned, w.marked_rule_id, l.status, l.dispatched_at,
        l.id IS NULL OR (w.has_issue AND k.id IS NULL)
-         OR (w.marked_rule_id IS NOT NULL AND m.id IS NULL) AS is_held
+         OR (w.marked_rule_id IS NOT NULL AND m.id IS NULL)
+         OR NOT wakeup_try_listening(w.issue_id) AS is_held
   FROM wanted w
   LEFT JOIN locked l ON l.id = w.id
   LEFT JOIN kept k ON k.id = w.issue_id
@@ -316,7 +336,10 @@ SELECT i.workspace_id, i.id, 'system', 'run_failed',
 -- name: retry
 -- W-110: another attempt with the same note, context and attribution where the agent runs now,
 -- unless the run has had its attempts (of some reasons at least $2), a successor of its scope is
--- pending already, the agent is archived or the issue gone. The last attempt comes $3 seconds later.
+-- pending already, the issue is gone, or the rule behind the run is gone, off or of another revision
+-- by now: no claim would ever get it. The last attempt comes $3 seconds later. The rule is locked
+-- already, or closing might miss the new run (W-186); issue and agent are held, or their deletion
+-- might (W-190).
 -- The trigger derives the scope. Index: agent_task_pending_idx.
 INSERT INTO agent_task_queue (
   agent_id, issue_id, runtime_id, status, fire_at, priority, attempt, max_attempts, context,
@@ -330,12 +353,16 @@ SELECT q.agent_id, q.issue_id, coalesce(a.runtime_id, q.runtime_id),
        q.accountable_user_id, q.originator_source, q.trigger_evidence_kind,
        q.trigger_evidence_ref_id, q.delegated_from_task_id, q.id
   FROM agent_task_queue q
-  JOIN agent a ON a.id = q.agent_id AND a.archived_at IS NULL
+  JOIN agent a ON a.id = q.agent_id
   JOIN issue i ON i.id = q.issue_id
  CROSS JOIN LATERAL (
    SELECT CASE WHEN $3 > 0 AND q.attempt + 1 >= greatest(q.max_attempts, $2)
                THEN wakeful_now() + make_interval(secs => $3) END AS at) late
  WHERE q.id = ANY ($1::uuid[]) AND q.attempt < greatest(q.max_attempts, $2::integer)
+   AND (q.wakeup_id IS NULL OR EXISTS (
+     SELECT FROM issue_wakeup r
+      WHERE r.id = q.wakeup_id AND r.disabled_at IS NULL
+        AND to_jsonb(r.revision) = q.context -> 'wakeup_revision'))
    AND NOT EXISTS (
      SELECT FROM agent_task_queue p
       WHERE p.issue_id = q.issue_id AND p.agent_id = q.agent_id
@@ -344,7 +371,7 @@ SELECT q.agent_id, q.issue_id, coalesce(a.runtime_id, q.runtime_id),
         AND p.status IN ('queued', 'dispatched'))
  ORDER BY q.id
 ON CONFLICT DO NOTHING
-RETURNING id, runtime_id;
+RETURNING id, runtime_id, fire_at;
 
 -- name: fallback_comments
 -- W-112: outputs ($2) of runs ($1) as comments in the runs' threads, unless the agent has written on

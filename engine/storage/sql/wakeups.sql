@@ -65,7 +65,7 @@ SELECT wakeful_now();
 -- issue ($4), held against removal until COMMIT; no row if one of them is not there. Who may do
 -- what is read here, for this change alone (W-196). Locks, in lock order: KEY SHARE, the issue SHARE:
 -- it neither closes nor opens while a rule of it is saved (W-186).
-SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NOT NULL AS archived
+SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NULL AS can_run
   FROM workspace w
   JOIN agent a ON a.workspace_id = w.id AND a.id = $2
   JOIN agent_runtime t ON t.id = a.runtime_id
@@ -74,11 +74,20 @@ SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, a.archived_at IS NOT NULL
  WHERE w.id = $1
    FOR KEY SHARE OF w, a, t, m FOR SHARE OF i;
 
--- name: missing_owner
--- Which of them it was that `hold_owners` did not find; same parameters.
-SELECT EXISTS (SELECT FROM issue i WHERE i.id = $4 AND i.workspace_id = $1) AS has_issue,
-       EXISTS (SELECT FROM agent a
-                WHERE a.id = $2 AND a.workspace_id = $1 AND may_invoke($3, a)) AS may_invoke;
+-- name: hold_idle_owners
+-- The same for an agent without a runtime, which is asked where `hold_owners` found nothing; same
+-- parameters and locks.
+SELECT m.role, may_invoke(m.user_id, a) AS may_invoke, false AS can_run
+  FROM workspace w
+  JOIN agent a ON a.workspace_id = w.id AND a.id = $2
+  JOIN member m ON m.workspace_id = w.id AND m.user_id = $3
+  JOIN issue i ON i.workspace_id = w.id AND i.id = $4
+ WHERE w.id = $1
+   FOR KEY SHARE OF w, a, m FOR SHARE OF i;
+
+-- name: has_issue
+-- Whether the issue ($2) is in the workspace ($1). Index: primary key.
+SELECT EXISTS (SELECT FROM issue i WHERE i.id = $2 AND i.workspace_id = $1);
 
 -- name: lock_rule
 -- Locks: the rule NO KEY UPDATE; from here on no dispatch makes or changes a run of it.
@@ -151,7 +160,7 @@ UPDATE issue_wakeup r
        filter_task_id = $11, filter_actor_type = $12, filter_actor_id = $13,
        interval_seconds = $14, cron_expression = $15, timezone = $16, next_fire_at = $17,
        updated_at = $18, enabled = true, disabled_at = NULL, revision = r.revision + 1,
-       last_task_id = NULL, last_error = NULL
+       last_task_id = NULL, last_error = NULL, paused_reason = NULL
  WHERE r.id = $1;
 
 -- name: enable
@@ -159,7 +168,7 @@ UPDATE issue_wakeup r
 -- rule did last stays readable. Locks: the rule, locked before.
 UPDATE issue_wakeup r
    SET created_by = $2, source_task_id = $3, next_fire_at = $4, updated_at = $5, enabled = true,
-       disabled_at = NULL, revision = r.revision + 1, last_error = NULL,
+       disabled_at = NULL, paused_reason = NULL, revision = r.revision + 1, last_error = NULL,
        last_task_id = CASE WHEN r.mode = 'once' THEN NULL ELSE r.last_task_id END
  WHERE r.id = $1;
 

@@ -1,0 +1,3 @@
+-- Rollback refuses when: never, nothing is stored here.
+
+DROP FUNCTION wakeup_try_listening(uuid);
