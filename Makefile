@@ -5,6 +5,7 @@
 #   PORT=9000           where `make run` serves, if 8765 is taken
 #   ARGS='-k joins -x'  more arguments for pytest or the benchmarks
 #   REQUESTS=1000000    how many requests `make fuzz` sends
+#   MODEL_EXAMPLES=9000 how many random histories `make model` lives through (default 1000)
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the pinned ones
 #   PEERS_PYTHON=...    the interpreters that bench/.venv may be made with, best first
 
@@ -13,6 +14,7 @@ PORT ?=
 ARGS ?=
 UPGRADE ?=
 REQUESTS ?= 200000
+MODEL_EXAMPLES ?= 1000
 PEERS_PYTHON ?= python3.13 python3.12 python3.11 python3
 
 BIN := .venv/bin
@@ -20,7 +22,7 @@ STAMP := .venv/.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup run test chaos check format fuzz bench peers year oracle schema errors wheel lock lockpeers clean
+.PHONY: help prerequisites setup run test chaos check format fuzz bench peers year oracle model schema errors wheel lock lockpeers clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -45,8 +47,9 @@ run: setup ## Serve with the data in ./data; Ctrl-C drains and stops
 test: setup ## Run every test
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-chaos: setup ## Kill four servers and four daemons again and again under 10,000 facts (minutes)
-	CHAOS_FACTS=10000 $(BIN)/pytest -s -o faulthandler_timeout=3600 tests/faults/test_many_servers.py $(ARGS)
+chaos: setup ## Kill servers, daemons and PostgreSQL at 230 moments under load, and let 50 writers fight (15 minutes)
+	CHAOS_FACTS=10000 CHAOS_KILLS=75 CHAOS_SECONDS=60 $(BIN)/pytest -s -o faulthandler_timeout=3600 \
+	  tests/faults/test_many_servers.py tests/faults/test_kill_nine.py tests/faults/test_engine_crowd.py $(ARGS)
 
 check: setup ## Lint, format, types, layers and the tidy tests; changes nothing
 	$(BIN)/ruff check
@@ -83,6 +86,10 @@ year: setup ## Live a year of 200 rules in virtual time, and other long spans (a
 
 oracle: setup ## Compare a million samples of the cron rule with a walk over minutes (about ten minutes)
 	$(BIN)/python -m tests.unit.test_schedule_oracle 1000000 $(ARGS)
+
+model: setup ## Hold the engine against the model of its requirements in random histories (eight minutes)
+	MODEL_EXAMPLES=$(MODEL_EXAMPLES) $(BIN)/pytest -s -o faulthandler_timeout=7200 \
+	  tests/model/test_wakeup_machine.py -k requirements $(ARGS)
 
 schema: setup ## Write migrations/schema.sql and migrations/functions/ anew from the migrations
 	$(BIN)/python -m engine.storage.schema_dump

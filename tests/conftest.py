@@ -111,7 +111,7 @@ def create_database(postgres: Postgres) -> Iterator[Callable[[str], str]]:
 
     def create(template: str) -> str:
         name = f"test_{next(_numbers)}"
-        _execute(postgres, f"CREATE DATABASE {name} TEMPLATE {template}")
+        _execute(postgres, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         created.append(name)
         return name
 

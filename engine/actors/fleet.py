@@ -89,7 +89,7 @@ class Fleet:
 
     def count(self) -> None:
         """Find out anew who lives, soon."""
-        self._spawn(self._count)
+        self._spawn(self._count, "fleet count")
 
     def is_first(self, issue_id: UUID) -> bool:
         """Tell whether this engine works the issue first. Alone, or unknown to others, it does."""
@@ -105,7 +105,7 @@ class Fleet:
         self.statistics.left_to_others += 1
         self._left.append((trio.current_time() + limits.OTHERS_FIRST_SECONDS, issue_id))
         if not self._is_looking:
-            self._is_looking = self._spawn(self._look_after_others)
+            self._is_looking = self._spawn(self._look_after_others, "fleet look")
 
     async def leave(self) -> None:
         """Tell the others that this engine stops; they find out anyway."""
@@ -165,9 +165,9 @@ class Fleet:
             _log.warning("fleet.not_looked", code=error.code)
             return list(issue_ids)
 
-    def _spawn(self, work: Callable[[], Awaitable[object]]) -> bool:
+    def _spawn(self, work: Callable[[], Awaitable[object]], name: str) -> bool:
         try:
-            self._runtime.spawn(work, kind=WorkKind.SCHEDULER, name="fleet")
+            self._runtime.spawn(work, kind=WorkKind.SCHEDULER, name=name)
         except WakefulError as error:  # the engine is stopping; the others are there
             _log.info("fleet.stopping", code=error.code)
             return False

@@ -51,7 +51,7 @@ async def test_dormant_rules_cost_nothing(
         sql.timers: (1_000,),
         sql.sweep: (100,),
         engines.retain: (1_000, 7),
-        engines.next_retention: (7, 86_400),
+        engines.next_retention: (7, 86_400, 86_400),
         engines.waiting: ([world.issue],),
     }
     for query, arguments in asked.items():

@@ -461,6 +461,6 @@ async def test_one_task_looks_after_what_others_got(
         for issue in elsewhere:
             engine.fleet.heard(issue)
             await psql.pause(limits.OTHERS_FIRST_SECONDS / 3)
-            tasks.append(sum(token.name == "fleet" for token in engine.ledger.open_tokens()))
+            tasks.append(sum(token.name == "fleet look" for token in engine.ledger.open_tokens()))
     assert max(tasks) == 1, tasks
     await settled(engine)

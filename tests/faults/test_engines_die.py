@@ -72,13 +72,20 @@ async def test_another_engine_takes_over_from_a_dead_holder(database_url: str) -
         async def works() -> bool:
             return bool(await psql(f"{PLANS} WHERE status = 'SUCCESS' AND runner_id LIKE $1", pid))
 
-        async def holds() -> bool:
-            return bool(await psql(HOLDER, pid))
+        async def is_caught_holding() -> bool:
+            """Stop the child while it holds a plan, which it gives back when it waits too long."""
+            if not await psql(HOLDER, pid):
+                return False
+            holder.send_signal(signal.SIGSTOP)
+            if await psql(HOLDER, pid):
+                return True
+            holder.send_signal(signal.SIGCONT)
+            return False
 
         await until(works, "the child has carried a plan out")
         rule = await psql.rule(world, event_types=[COMMENT])
         async with psql.open_transaction(("LOCK TABLE issue_wakeup",)):
-            await until(holds, "the child holds a plan")
+            await until(is_caught_holding, "the child holds a plan")
             await kill(holder)
             assert holder.returncode == -signal.SIGKILL
         (left,) = {row["plan_time"] for row in await psql(HOLDER, pid)}

@@ -92,10 +92,14 @@ async def test_members_see_the_rules_of_their_workspace(
     """W-210, W-191: every rule of the workspace is counted for its members, for nobody else."""
     rule = await create(execute, world)
     await sql(
+        "INSERT INTO issue (workspace_id, number, title)"
+        " SELECT w.id, 1, 'elsewhere' FROM workspace w WHERE w.slug = 'elsewhere'"
+    )
+    await sql(
         "INSERT INTO issue_wakeup (workspace_id, issue_id, agent_id, created_by, instruction,"
-        "   kind, mode) SELECT w.id, $1, $2, $3, 'x', 'event', 'once' FROM workspace w"
-        " WHERE w.slug = 'elsewhere'",
-        *(world.issue, world.a, world.m.user_id),
+        "   kind, mode) SELECT i.workspace_id, i.id, $1, $2, 'x', 'event', 'once' FROM issue i"
+        " WHERE i.title = 'elsewhere'",
+        *(world.a, world.m.user_id),
     )
     caller = getattr(world, who)
     inventoried = ListInventory(workspace_id=world.workspace_id)
