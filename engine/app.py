@@ -262,7 +262,9 @@ class Engine:
         )
         runtime.register(
             SchedulerActor,
-            lambda _: SchedulerActor(database, self._clock, self._alarm, self.hints, self.fleet),
+            lambda _: SchedulerActor(
+                database, self._clock, self._alarm, self.hints, self.fleet, self.dispatcher.room
+            ),
         )
         runtime.register(
             JanitorActor,

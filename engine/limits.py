@@ -52,7 +52,9 @@ CLAIM_WAIT_SECONDS_MAX: Final = 30  # W-103
 # --- Dispatch (wakeups.md section 6, architecture 4) -------------------------------------------
 GROUP_RULES_MAX: Final = 32  # larger groups hold locks too long for writers
 BULK_ISSUES_MAX: Final = 96  # of timers and sweeps in one group; a fact waits for it, 60 ms
-FACT_GROUPS_MAX: Final = 8  # of facts in a row while bulk waits: it gets a ninth of a busy engine
+BULK_PLACES_MIN: Final = (
+    4  # in each group of facts while bulk waits: facts that never end stop no timer
+)
 DISPATCH_MS_MAX: Final = 2_000  # W-077: statement budget of one dispatch
 DISPATCH_LOCK_MS_MAX: Final = 50  # W-077: how long the single retry waits for a lock
 CONTENTION_RETRIES_MAX: Final = 3  # W-071: all within a second

@@ -2,8 +2,8 @@
 
 At most as many groups run as the lane has connections, each in a task that lives while there is
 work. What waits meanwhile makes up the next group, so a single issue waits for nothing, and facts
-come before timers and sweeps, of which there may be a thousand at once; where facts never end, bulk
-has its turn now and then. A group never waits for a
+come before timers and sweeps, of which there may be a thousand at once: these get the places that
+are left, and a few where facts never end. A group never waits for a
 lock: an issue that it could not have is worked alone at once, waiting in lock
 order for a short time (W-077), else a busy issue would starve; what still cannot be had is hinted
 again within a second, so that nobody waits behind the pause. An error of a group has no name: the
@@ -119,7 +119,7 @@ class Dispatcher:
         self._facts: deque[_Wanted] = deque()
         self._bulk: dict[UUID, _Wanted] = {}
         self._hurried: set[UUID] = set()
-        self._groups_of_facts = 0  # in a row, while bulk waits
+        self._has_room = trio.Event()
         self._bars: dict[UUID, _Bar] = {}
         self._retries: Counter[UUID] = Counter()
         self._jitter = random.Random()  # noqa: S311 - spreads retries, hides nothing
@@ -170,6 +170,12 @@ class Dispatcher:
         else:
             self._retries.pop(issue_id, None)
 
+    async def room(self) -> None:
+        """Wait until what waits in bulk is less than a group, or nobody works on it."""
+        while self._working and len(self._bulk) >= limits.BULK_ISSUES_MAX:
+            self._has_room = trio.Event()
+            await self._has_room.wait()
+
     def _start_worker(self) -> bool:
         """Let one more task work on what waits, up to the lane's size; false when it is over."""
         if self._working >= limits.DISPATCH_CONNECTIONS:
@@ -194,23 +200,24 @@ class Dispatcher:
                         each.done.set()
         finally:
             self._working -= 1
+            self._has_room.set()
             if (
                 self._facts or self._bulk
             ):  # an error ended this one: who waits is worked all the same
                 self._start_worker()
 
     def _next_group(self) -> list[_Wanted]:
-        """Take what waits: facts, and bulk if there are none. From now on it needs new hints."""
-        is_turn_of_bulk = self._bulk and self._groups_of_facts >= limits.FACT_GROUPS_MAX
-        if self._facts and not is_turn_of_bulk:
-            self._groups_of_facts += 1 if self._bulk else 0
-            count = min(len(self._facts), limits.GROUP_RULES_MAX)
-            group = [self._facts.popleft() for _ in range(count)]
-        else:
-            self._groups_of_facts = 0
-            group = [self._bulk[each] for each in islice(self._bulk, limits.BULK_ISSUES_MAX)]
-            for each in group:
-                del self._bulk[each.issue_id]
+        """Take what waits: facts first, and bulk where places are left.
+
+        From now on it needs new hints.
+        """
+        kept = min(len(self._bulk), limits.BULK_PLACES_MIN)
+        facts = min(len(self._facts), limits.GROUP_RULES_MAX - kept)
+        group = [self._facts.popleft() for _ in range(facts)]
+        most = limits.GROUP_RULES_MAX if group else limits.BULK_ISSUES_MAX
+        group += [self._bulk.pop(each) for each in list(islice(self._bulk, most - facts))]
+        if len(self._bulk) < limits.BULK_ISSUES_MAX:
+            self._has_room.set()
         for each in group:
             self._hurried.discard(each.issue_id)
             self._taken(each.issue_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -36,14 +36,22 @@ class SchedulerActor(TrioActor):
     """
 
     def __init__(
-        self, database: Database, clock: DatabaseClock, alarm: Alarm, hints: Hints, fleet: Fleet
+        self,
+        database: Database,
+        clock: DatabaseClock,
+        alarm: Alarm,
+        hints: Hints,
+        fleet: Fleet,
+        room: Callable[[], Awaitable[None]],
     ) -> None:
+        """`room` waits until a dispatch can take more in bulk."""
         super().__init__()
         self._database = database
         self._clock = clock
         self._alarm = alarm
         self._hints = hints
         self._fleet = fleet
+        self._room = room
 
     async def on_receive(self, message: Any) -> None:
         """Handle `Tick`."""
@@ -77,7 +85,8 @@ class SchedulerActor(TrioActor):
             self._alarm.stir()
         for first in range(0, len(issue_ids), limits.GROUP_RULES_MAX):
             self._hints.look_at(issue_ids[first : first + limits.GROUP_RULES_MAX], is_bulk=True)
-            await trio.lowlevel.checkpoint()  # the first group is under way before the last is made
+            await trio.lowlevel.checkpoint()  # its actors have passed it on
+            await self._room()  # the first group is under way before the last is made
 
 
 class JanitorActor(TrioActor):

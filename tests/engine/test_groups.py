@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from uuid import UUID
 
 import trio
 import trio.testing
@@ -170,28 +171,29 @@ async def test_a_rule_that_makes_no_sense_stops_no_other(
         assert await psql.failed(hopeless)
 
 
-async def test_bulk_has_its_turn_while_facts_never_end(
+async def test_bulk_has_places_while_facts_never_end(
     engine: Engine, psql: Psql, world: World
 ) -> None:
-    """W-075: a timer fires although there is a fact for each group, and facts still come first."""
+    """W-075: timers fire although more facts wait than a group takes; facts still come first."""
     dispatcher = engine.dispatcher
     await settled(engine)
-    order: list[str] = []
-    facts, timers = await psql.issues(world, 40), await psql.issues(world, 1)
-    taken, dispatcher._taken = (
-        dispatcher._taken,
-        lambda issue: order.append("timer" if issue in timers else "fact"),
-    )
+    facts, timers = await psql.issues(world, 100), await psql.issues(world, 10)
+    groups: list[list[UUID]] = []
     try:
         async with trio.open_nursery() as nursery:
             dispatcher._working = limits.DISPATCH_CONNECTIONS  # nobody works on what waits but us
-            nursery.start_soon(partial(dispatcher.dispatch, timers[0], is_bulk=True))
+            for issue in timers:
+                nursery.start_soon(partial(dispatcher.dispatch, issue, is_bulk=True))
             for issue in facts:
                 nursery.start_soon(dispatcher.dispatch, issue)
-                await trio.testing.wait_all_tasks_blocked()
-                for each in dispatcher._next_group():
+            await trio.testing.wait_all_tasks_blocked()
+            while group := dispatcher._next_group():
+                groups.append([each.issue_id for each in group])
+                for each in group:
                     each.done.set()
     finally:
-        dispatcher._taken, dispatcher._working = taken, 0
-    assert order[: limits.FACT_GROUPS_MAX] == ["fact"] * limits.FACT_GROUPS_MAX
-    assert order[limits.FACT_GROUPS_MAX] == "timer"
+        dispatcher._working = 0
+    counts = [len(set(facts).intersection(group)) for group in groups]
+    assert [len(group) for group in groups] == [32, 32, 32, 14]
+    assert counts == [28, 28, 30, 14]  # four timers, four, two, none
+    assert sorted(each for group in groups for each in group) == sorted([*facts, *timers])
