@@ -3,7 +3,7 @@
 1,000 `at` rules on 1,000 issues have the same planned instant, a few seconds ahead, and were
 written by psql while the engine sleeps. From that instant on a foreign writer comments on issues of
 its own every 30 ms. All times are those of the database's clock: when a row was made, not when
-somebody saw it. Each round has a database of its own; the figures are medians of the rounds, and the
+somebody saw it. Each round has a database of its own; figures are medians of the rounds, and the
 earliest run of all.
 """
 
