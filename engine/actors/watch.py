@@ -8,6 +8,7 @@ for a lock, a claimed run or a barred rule has been hinted, and is none.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
@@ -54,8 +55,9 @@ class Watch:
 
     def committed(self, done: Dispatched) -> None:
         """Count what a dispatch did, and say which of its inputs no hint has told of."""
+        for outcome, count in Counter(each.outcome for each in done.settled).items():
+            self._metrics.dispatches.labels(outcome).inc(count)
         for settled in done.settled:
-            self._metrics.dispatches.labels(settled.outcome).inc()
             self._measure(settled)
             if settled.input_at is not None and settled.issue_id in self._swept:
                 self._judge(settled, settled.input_at)

@@ -271,8 +271,7 @@ def _advanced(
         inputs.receipts, lambda r: r.event_type != timers.TIME_DUE or r.event_key == due.event_key
     )
     is_known = any(r.event_key == due.event_key for r in fresh)
-    return attrs.evolve(
-        inputs,
+    return _Inputs(
         receipts=fresh,
         discard=(*inputs.discard, *replaced),
         enabled=rule.kind is not Kind.AT,

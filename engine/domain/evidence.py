@@ -238,7 +238,8 @@ def _render(rule: Rule, evidence: Evidence) -> Note:
         parts.append(f"\n{_LEGACY_HEADING}\n{legacy}\n")
     text = "".join(parts)[:-1]
     facts = tuple(reversed(kept))
-    return Note(text, attrs.evolve(evidence, facts=facts, legacy=legacy, omitted=omitted))
+    told = Evidence(instruction=evidence.instruction, facts=facts, legacy=legacy, omitted=omitted)
+    return Note(text, told)
 
 
 def _head(rule: Rule, instruction: str) -> str:

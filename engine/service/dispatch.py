@@ -122,17 +122,26 @@ async def record_contention(session: Session, issue_id: UUID) -> None:
     await session.execute(storage.sql.record_contention, issue_id, CONTENTION)
 
 
+@attrs.frozen
+class _Decided:
+    """One rule with what was decided of it, at the database's time `now`."""
+
+    snapshot: Snapshot
+    decision: Decision
+    now: datetime
+
+
 async def _dispatch(session: Session, done: Dispatched, rows: Sequence[Record]) -> None:
+    decided: list[_Decided] = []
     effects: list[dict[str, Any]] = []
     for row in rows:
         if row["missed_issue_id"] is not None:
             done.missed.add(row["missed_issue_id"])
         else:
-            effects.extend(_decided(done, row))
-    if not effects:
-        return
-    carried_out = {row["rule_id"]: row for row in await session.fetch(storage.sql.apply, effects)}
-    for row in carried_out.values():
+            effects.extend(_decide(done, decided, row))
+    applied = await session.fetch(storage.sql.apply, effects) if effects else []
+    carried_out = {row["rule_id"]: row for row in applied}
+    for row in applied:
         if row["run_id"] is not None:
             done.started += 1
             done.runtimes.add(row["runtime_id"])
@@ -142,20 +151,13 @@ async def _dispatch(session: Session, done: Dispatched, rows: Sequence[Record]) 
     in_the_way = {UUID(each["rule_id"]) for each in effects} - carried_out.keys()
     done.missed.update(done.rules[rule_id] for rule_id in in_the_way)
     done.settled = [
-        _carried_out(each, carried_out.get(each.rule_id))
-        for each in done.settled
-        if each.rule_id not in in_the_way
+        _settled(each, carried_out.get(each.decision.rule_id))
+        for each in decided
+        if each.decision.rule_id not in in_the_way
     ]
 
 
-def _carried_out(decided: Settled, row: Record | None) -> Settled:
-    """Return what became of a rule, with the run and the time of what was written, if anything."""
-    if row is None:
-        return decided
-    return attrs.evolve(decided, run_id=row["run_id"], now=row["now"])
-
-
-def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
+def _decide(done: Dispatched, decided: list[_Decided], row: Record) -> list[dict[str, Any]]:
     """Return the effects on the rule of this row: none, or one element."""
     done.rules[row["id"]] = row["issue_id"]
     try:
@@ -166,7 +168,7 @@ def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
         # Its stored configuration or inputs make no sense; the others of the group go on.
         done.failures[row["id"]] = str(error) or type(error).__name__
         return []
-    done.settled.append(_settled(snapshot, decision, row["now"]))
+    decided.append(_Decided(snapshot, decision, row["now"]))
     if decision.outcome in _QUIET and not _changes(snapshot, decision):
         return []
     is_full = len(snapshot.receipts) >= limits.RECEIPTS_PER_DISPATCH_MAX
@@ -175,7 +177,9 @@ def _decided(done: Dispatched, row: Record) -> list[dict[str, Any]]:
     return [effects]
 
 
-def _settled(snapshot: Snapshot, decision: Decision, now: datetime) -> Settled:
+def _settled(decided: _Decided, row: Record | None) -> Settled:
+    """Return what became of a rule, with the run and the time of what was written, if anything."""
+    snapshot, decision = decided.snapshot, decided.decision
     rule = snapshot.rule
     consumed = {ref.seq for ref in decision.consume}
     came = (each.created_at for each in snapshot.receipts if each.seq in consumed)
@@ -184,12 +188,12 @@ def _settled(snapshot: Snapshot, decision: Decision, now: datetime) -> Settled:
         issue_id=rule.issue_id,
         rule_id=rule.id,
         revision=decision.revision,
-        run_id=None,
+        run_id=None if row is None else row["run_id"],
         outcome=decision.outcome,
         reason=decision.reason,
         input_at=min(came, default=None),
         due_at=None if decision.due is None else rule.next_fire_at,
-        now=now,
+        now=decided.now if row is None else row["now"],
     )
 
 

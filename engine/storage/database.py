@@ -86,7 +86,7 @@ _DRIVER_ERRORS: Final = (
 _TRANSACTION_TIMEOUT: Final = "SELECT pg_catalog.set_config('transaction_timeout', $1, false)"
 _TRANSACTION_TIMEOUT_SINCE: Final = 17  # PostgreSQL
 
-_encode_json = partial(json.dumps, allow_nan=False)
+_encode_json = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 
 
 @asynccontextmanager
