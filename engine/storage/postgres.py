@@ -304,8 +304,6 @@ class Postgres:
         """Run initdb beside the final place and rename the result: there, whole and on disk."""
         if self.cluster.exists() and any(self.cluster.iterdir()):
             raise unusable(f"{self.cluster} exists and is no PostgreSQL cluster")
-        for half in self.data_dir.glob("postgres.init-*"):
-            shutil.rmtree(half, ignore_errors=True)
         try:
             pwd.getpwuid(self._account.uid)
         except KeyError as error:
@@ -328,6 +326,9 @@ class Postgres:
         if done.returncode != 0:
             raise unusable(f"initdb failed in {half}: {done.stderr.strip()[-1000:]}")
         half.rename(self.cluster)
+        # What an interrupted initdb left behind: it may have outlived its engine until now.
+        for other in self.data_dir.glob("postgres.init-*"):
+            shutil.rmtree(other, ignore_errors=True)
         directory = os.open(self.data_dir, os.O_RDONLY)
         try:
             os.fsync(directory)
