@@ -162,7 +162,12 @@ async def _world(engine: Engine, server: Server) -> World:
     for issue in world.ids.known["issues"]:
         await _make(server, world, f"/issues/{issue}/comments", {"body": "Ahoy"}, issue=issue)
         await _make(server, world, f"/issues/{issue}/runs", {"agent_id": agent}, issue=issue)
-        rule = {"kind": "every", "interval_seconds": 60, "agent_id": agent, "instruction": "Look."}
+        rule = {
+            "kind": "every",
+            "interval_seconds": 86_400,
+            "agent_id": agent,
+            "instruction": "Look.",
+        }
         await _make(server, world, f"/issues/{issue}/wakeups", rule, issue=issue)
     claim = {"daemon_id": "d1", "runtime_ids": [runtime], "max_tasks": 3}
     await _make(server, world, "/daemon/tasks/claim", claim)
