@@ -47,7 +47,7 @@ run: setup ## Serve with the data in ./data; Ctrl-C drains and stops
 test: setup ## Run every test
 	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-chaos: setup ## Kill servers, daemons and PostgreSQL at 230 moments under load, and let 50 writers fight (15 minutes)
+chaos: setup ## Kill servers, daemons and PostgreSQL at 230 moments under load, and let 50 writers fight (eight minutes)
 	CHAOS_FACTS=10000 CHAOS_KILLS=75 CHAOS_SECONDS=60 $(BIN)/pytest -s -o faulthandler_timeout=3600 \
 	  tests/faults/test_many_servers.py tests/faults/test_kill_nine.py tests/faults/test_engine_crowd.py $(ARGS)
 
@@ -81,7 +81,7 @@ $(PEERS): bench/peers-requirements.txt
 	@$(PEERS_PIP) install --require-hashes --requirement bench/peers-requirements.txt
 	@touch $@
 
-year: setup ## Live a year of 200 rules in virtual time, and other long spans (about ten minutes)
+year: setup ## Live a year of 200 rules in virtual time, and other long spans (five minutes)
 	$(BIN)/python -m tests.simulation.year
 
 oracle: setup ## Compare a million samples of the cron rule with a walk over minutes (about ten minutes)
